@@ -1,0 +1,66 @@
+/* http: many requests at once over libcurl's multi interface (the only includer of curl).
+ *
+ * One struct http is used by one thread. Requests are queued with http_send, http_poll moves them
+ * and calls `done` once for each. Bodies are capped; redirects are never followed when a header
+ * carries a key; only http and https are spoken; keys are never logged or put into a sentence.
+ */
+#ifndef BASE_HTTP_H
+#define BASE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct http;
+struct clock;
+
+struct http_request {
+    const char *url;
+    const char *method;         /* NULL: GET, or POST when there is a body */
+    const char *const *headers; /* "Name: value", NULL-ended; copied */
+    struct str body;            /* copied */
+    double timeout;             /* whole request, seconds; 0: 600 */
+    double connect_timeout;     /* 0: 10 */
+    size_t max_body;            /* 0: 16 MiB */
+    bool secret;                /* headers carry a key */
+};
+struct http_reply {
+    int status;            /* 0: no complete answer, then `failure` says why */
+    const char *failure;   /* "could not connect to 127.0.0.1:9", NULL if status */
+    bool timed_out, refused, too_big; /* kinds of failure */
+    struct str body;       /* whole; borrowed until done() returns */
+    double seconds;
+    double retry_after;    /* seconds; from retry-after-ms, else Retry-After (seconds or date); -1 */
+    int should_retry;      /* x-should-retry: 1, 0, or -1 absent */
+    const char *content_type; /* never NULL */
+};
+typedef void http_done_fn(void *ctx, const struct http_reply *r);
+
+struct http *http_open(int max_connections, struct clock *clock, struct err *e);
+void http_close(struct http *h); /* outstanding requests are dropped without a call */
+int http_send(struct http *h, const struct http_request *q, http_done_fn *done, void *ctx,
+              struct err *e);
+int http_pending(const struct http *h);
+/* Runs transfers for at most `seconds`; returns early when one was finished. */
+int http_poll(struct http *h, double seconds, struct err *e);
+
+/* Downloads url to `path` (through PATH.part, kept for resuming with a Range request; if the
+ * server answers a range with other content (ETag / Last-Modified / length changed) it starts
+ * over). sha256: 64 hex or NULL; a mismatch removes the part. Retries cuts and 5xx up to `tries`
+ * with backoff on the clock. The final name appears by rename only after the hash matched. */
+struct http_download {
+    const char *url, *path, *sha256;
+    int tries;            /* 0: 5 */
+    double stall_timeout; /* seconds below 1 byte/s; 0: 60 */
+    int64_t max_bytes;    /* 0: no cap */
+    struct clock *clock;  /* NULL: system */
+    void (*progress)(void *ctx, int64_t got, int64_t total);
+    void *ctx;
+};
+int http_download(const struct http_download *d, char sha_out[65], struct err *e);
+const char *http_version(void); /* libcurl's */
+
+#endif

@@ -1,0 +1,70 @@
+/* model: whatever answers requests: "gpt2" (a checkpoint), "http" (a server), "replay" (canned).
+ *
+ * A model takes two callbacks instead of arrays, so a local one can batch and a remote one can run
+ * connections side by side, in constant memory: it calls next() whenever it has room, until that
+ * returns 0, and done() once for each request, in any order. done() of one request has returned
+ * before its connection or batch row is reused, so a durable record comes first.
+ */
+#ifndef EVAL_MODEL_H
+#define EVAL_MODEL_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "formats/item.h"
+
+enum request_kind { REQUEST_GENERATE, REQUEST_LOGPROB };
+
+struct request {
+    enum request_kind kind;
+    struct str id;      /* of the item; comes back with the response */
+    struct str prompt, system; /* borrowed until done() */
+    struct strs choices, stop;
+    int64_t max_tokens;
+    double temperature, top_p;
+    int64_t top_k;
+    uint64_t seed;      /* of this request: results do not depend on the batch order */
+    bool json;          /* ask for a JSON object where the server can */
+    void *tag;
+};
+
+/* 1: *q is filled (its strings live until its done()); 0: no more; -1: stop with e. */
+typedef int request_next_fn(void *ctx, struct request *q, struct err *e);
+/* -1 stops the model, which returns -1 with e. */
+typedef int response_done_fn(void *ctx, const struct request *q, const struct response *r,
+                             struct err *e);
+
+struct model;
+struct model_options {
+    const char *vocab;     /* gpt2: vocabulary file; NULL: the one named in the manifest */
+    const char *backend;
+    int64_t threads, batch, concurrency;
+    double timeout;
+    int64_t retries, max_requests;
+    struct clock *clock;   /* NULL: system */
+};
+struct model_ops {
+    const char *name;
+    const char *help; /* how its spec looks: "ollama:MODEL" */
+    int (*open)(struct model *m, const char *spec, const struct model_options *o, struct err *e);
+    void (*close)(struct model *m);
+    int (*answer)(struct model *m, request_next_fn *next, response_done_fn *done, void *ctx,
+                  struct err *e);
+    /* Identity for keys: model, digest or hash, and options that change answers. */
+    const char *(*identity)(const struct model *m);
+};
+struct model {
+    const struct model_ops *ops;
+    void *impl;
+    struct arena arena;
+};
+
+extern const struct model_ops *const models[]; /* eval/models.c; NULL-ended */
+/* Picks by spec: an existing folder is gpt2, "replay:FILE", "ollama:NAME", "openai:NAME",
+ * "http://host:port/v1#NAME"... */
+int model_open(struct model *m, const char *spec, const struct model_options *o, struct err *e);
+void model_close(struct model *m); /* accepts a zeroed one */
+
+#endif

@@ -1,0 +1,94 @@
+/* item, response, score: what eval is asked, what it answered, what that is worth.
+ *
+ * All three are record files (formats/record.h) keyed by item id; of two records with one key the
+ * last wins. Items may also be read from JSON or JSONL: {"id"?, "instruction", "input"?, "output",
+ * "cluster"?, "choices"?}; without an id it is the first 16 hex digits of SHA-256 of instruction,
+ * NUL, input, and "-2", "-3"... for repeats.
+ */
+#ifndef FORMATS_ITEM_H
+#define FORMATS_ITEM_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/field.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+struct item {
+    struct str id, task, instruction, input; /* task: "instruct" */
+    struct str reference;                    /* the right answer, may be empty */
+    struct str cluster;                      /* items that share a source; empty: itself */
+    struct str split;                        /* "train", "val", "test" or empty */
+    struct strs choices;
+    struct strs graded;       /* known-answer: answers of known quality, in order of grade_names */
+    struct str rest;
+};
+/* Grades of a known-answer item, best first: right, reworded, padded, wrong, empty. */
+extern const char *const grade_names[];
+
+/* Why a response or a score has no value. Only OUTCOME_SCORED has one. */
+enum outcome {
+    OUTCOME_SCORED,
+    OUTCOME_PARSE_FAILED,
+    OUTCOME_REFUSED,
+    OUTCOME_TRUNCATED,
+    OUTCOME_TRANSPORT_FAILED,
+    OUTCOME_NOT_RUN,
+};
+extern const char *const outcome_names[];
+
+/* finish: why the text ends. */
+enum finish { FINISH_STOP, FINISH_LENGTH, FINISH_FILTER, FINISH_ERROR };
+extern const char *const finish_names[]; /* "stop", "length", "filter", "error" */
+
+struct response {
+    struct str item, model, text;
+    int finish;            /* enum finish */
+    struct str detail;     /* of an error: what happened */
+    int64_t tokens_in, tokens_out; /* FIELD_NONE_I64: unknown */
+    double ms;             /* volatile */
+    struct f64s choice_logprob;
+    struct str rest;
+};
+
+struct score {
+    struct str item, scorer, cluster;
+    double value;     /* NaN unless scored */
+    int outcome;      /* enum outcome */
+    struct str detail; /* what was matched, or why not */
+    struct str judge;  /* judges: identity served, else empty */
+    struct str key;    /* judges: SHA-256 of item, answer, judge identity, prompt */
+    struct str rest;
+};
+
+extern const struct schema item_schema, response_schema, score_schema;
+
+struct items {
+    struct item *v;
+    size_t n;
+    struct arena arena;
+};
+/* Reads items from .msgpack, .json (an array) or .jsonl; ids unique; an empty file is an error. */
+int items_load(struct items *x, const char *path, struct err *e);
+int items_save(const struct items *x, const char *path, struct err *e);
+void items_release(struct items *x);
+
+struct responses {
+    struct response *v; /* last of each item, in first-seen order */
+    size_t n;
+    struct arena arena;
+};
+int responses_load(struct responses *x, const char *path, struct err *e);
+const struct response *responses_find(const struct responses *x, struct str item);
+void responses_release(struct responses *x);
+
+struct scores {
+    struct score *v; /* last of each item */
+    size_t n;
+    struct arena arena;
+};
+int scores_load(struct scores *x, const char *path, struct err *e);
+void scores_release(struct scores *x);
+
+#endif

@@ -1,0 +1,144 @@
+/* run: one run file describes one run, all sections in one table.
+ *
+ * Every room reads the sections it needs from the same struct, so an unknown key is refused at every
+ * door with the same sentence. A section decides the stages named beside it, and only those.
+ */
+#ifndef FORMATS_RUN_H
+#define FORMATS_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/field.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+/* [run]: names; decides nothing but the result. */
+struct run_about {
+    struct str title, group, notes; /* group: runs of one recipe with other seeds share it */
+    struct strs tags;
+};
+
+/* [data]: data, vocabulary and shard stages. */
+enum data_kind { DATA_CORPUS, DATA_DOCS, DATA_SHARDS };
+struct run_data {
+    struct str run;  /* take data, vocab and shards of this run instead */
+    int kind;        /* enum data_kind */
+    int64_t docs, seed; /* corpus */
+    struct strs train, test; /* docs: paths; $DATA is replaced */
+    struct str shards;       /* shards: folder or name of a fetchable source */
+    struct str instruct;     /* instruction JSON/JSONL; empty with corpus: its own; "none" */
+    double instruct_test, instruct_val; /* shares: contiguous as train | test | val */
+    bool clean;      /* docs: BOM away, CRLF to LF, blank-line runs to one */
+    double holdout;  /* share of documents for test when there is no test path */
+    int bad_utf8;    /* enum bad_utf8 */
+    int64_t shard_tokens;
+};
+
+/* [vocab] */
+struct run_vocab {
+    int64_t size;
+    struct str pattern; /* split pattern by name */
+    struct str from;    /* a vocabulary file (or a fetched source) instead of training one */
+};
+
+/* [model]: shape; GPT-2. */
+struct model_config {
+    int64_t layers, heads, width, context;
+    int64_t vocab;  /* 0: the shards' vocabulary */
+    int64_t inner;  /* 0: 4 * width */
+    bool qkv_bias, tied;
+    double dropout; /* embedding, attention and residual */
+    double norm_eps, init_std;
+    struct str from; /* start at this checkpoint folder: no pre-training */
+};
+
+enum lr_schedule { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_WSD };
+enum decay_rule { DECAY_MATRICES, DECAY_ALL };
+enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16 };
+
+/* [train]: pre-training. */
+struct train_config {
+    int64_t seed;
+    struct str tokens;      /* "800K", "3.2G" or "20n" = 20 x parameters, up to whole steps */
+    int64_t batch;          /* sequences in a global step */
+    int64_t micro_batch;    /* sequences at once; 0 = auto */
+    double lr, min_lr;      /* min_lr: share of lr at the end */
+    int schedule;
+    double warmup;          /* share of the steps */
+    double weight_decay;
+    int decay;
+    double beta1, beta2, eps, clip; /* clip 0: off */
+    bool shuffle;
+    int64_t checkpoint_every, keep; /* steps; 0: at the end only */
+    int64_t val_every, val_tokens;  /* 0: off */
+    double spike_z;          /* skip updates whose loss or norm is beyond z; 0: off */
+    int64_t max_skips;       /* stop after this many in a row */
+    double max_hours;        /* 0: no limit */
+    struct str backend;      /* auto, cpu, cuda */
+    int64_t threads;         /* 0: all */
+    int precision;
+};
+
+/* [finetune] */
+struct finetune_config {
+    int64_t seeds, seed;
+    double lr, weight_decay, clip, warmup;
+    int64_t epochs, batch, patience; /* patience: epochs without a better val loss before stop */
+    bool mask_prompt;
+    double dropout;      /* -1: the model's */
+    struct str template_; /* "alpaca" or a template file; key "template" */
+    int64_t max_tokens;  /* examples longer than this (0: context) are dropped and counted */
+};
+
+/* [eval] */
+struct eval_config {
+    bool windows, documents, instruct;
+    int64_t batch, max_new_tokens;
+    double temperature, top_p;
+    int64_t top_k, seed;
+};
+
+/* [score] and [judge] */
+struct score_config {
+    struct strs scorers; /* exact, overlap */
+};
+struct judge_config {
+    struct str judge;    /* spec, e.g. ollama:llama3; empty: no judge */
+    struct str prompt;   /* "score100" or a prompt file */
+    int64_t concurrency, max_requests, retries, max_tokens, seed;
+    double timeout, temperature, max_failed;
+};
+
+struct run {
+    struct run_about about;
+    struct run_data data;
+    struct run_vocab vocab;
+    struct model_config model;
+    struct train_config train;
+    struct finetune_config finetune;
+    struct eval_config eval;
+    struct score_config score;
+    struct judge_config judge;
+};
+
+extern const struct schema run_schema, model_config_schema, train_config_schema,
+    finetune_config_schema, eval_config_schema, judge_config_schema, run_data_schema,
+    run_vocab_schema, score_config_schema, run_about_schema;
+
+/* Reads a run file with --set overrides. */
+int run_load(struct run *r, const char *path, struct strs sets, struct arena *a, struct err *e);
+
+/* Hardware files (pipelines/hardware/NAME.ini), section [hardware]. */
+struct hardware {
+    struct str name, device, interconnect, price_currency, price_source, price_date;
+    int64_t count;        /* devices */
+    double memory_gib;    /* of one device */
+    double peak_tflops;   /* of one device, dense, at the run's precision */
+    double bandwidth_gbs; /* memory, of one device */
+    double price_hour;    /* of the whole machine; NaN: unknown */
+};
+extern const struct schema hardware_schema;
+
+#endif

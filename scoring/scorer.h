@@ -1,0 +1,24 @@
+/* scorer: a pure function of an item and a response. Same inputs, same score.
+ *
+ * scorers[] (scoring/scorers.c) lists them; adding one is a file and a row.
+ */
+#ifndef SCORING_SCORER_H
+#define SCORING_SCORER_H
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "formats/item.h"
+
+struct scorer {
+    const char *name;   /* "exact", "overlap" */
+    const char *metric; /* name of the mean: "acc_exact", "f1_overlap" */
+    const char *help;
+    int version;        /* part of the metric's identity */
+    /* r NULL: there is no response (OUTCOME_NOT_RUN). Fills value, outcome, detail. */
+    void (*score)(const struct item *it, const struct response *r, struct score *out,
+                  struct arena *a);
+};
+extern const struct scorer *const scorers[];
+const struct scorer *scorer_find(struct str name, struct err *e);
+
+#endif

@@ -1,0 +1,57 @@
+/* stats: intervals and verdicts. Formulas: docs/metrics.md.
+ *
+ * A quantity is a ratio sum(num) / sum(den) over units that fall into clusters; a plain mean has
+ * den = 1. "Not estimable" is NaN in lo, hi, se, p with the reason in `why`, never 0.
+ */
+#ifndef SCORING_STATS_H
+#define SCORING_STATS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct estimate {
+    double value, se, lo, hi; /* two-sided, at the level asked */
+    double df;                /* of the t used */
+    int64_t n, clusters;
+    double p;                 /* two-sided, of value = 0 (differences) */
+    const char *why;          /* NULL, or why there is no interval: "fewer than 6 clusters" */
+};
+
+/* Ratio of sums with a delete-one-cluster jackknife and t(G - 1). cluster[i] are dense ids in
+ * 0..G-1. Fewer than 6 clusters, or no spread at all: not estimable. */
+struct estimate stats_ratio(const double *num, const double *den, const int32_t *cluster, size_t n,
+                            double level);
+/* Paired difference of two ratios over the same units: sum(a)/sum(den) - sum(b)/sum(den).
+ * p by sign flips of the clusters' contributions: exact for up to 16 clusters, else 19,999 seeded. */
+struct estimate stats_paired(const double *a, const double *b, const double *den,
+                             const int32_t *cluster, size_t n, double level);
+/* Wilson score interval of k successes in n. */
+void stats_wilson(int64_t k, int64_t n, double level, double *lo, double *hi);
+/* Exact McNemar, two-sided binomial on the discordant pairs; NaN if b + c = 0. */
+double stats_mcnemar(int64_t b, int64_t c);
+/* Holm's step-down adjusted p values, in place; NaN entries are skipped. */
+void stats_holm(double *p, size_t n);
+
+/* Recipes: k runs (seeds) an arm; Student t with pooled sd and df = sum(k - 1). Both arms with one
+ * seed and no borrowed sd: not estimable. */
+struct estimate stats_seeds(const double *a, size_t na, const double *b, size_t nb, double level);
+/* Seeds an arm needed to detect `effect` with 80% power at 5%, given a seed sd; -1 above 1000. */
+int64_t stats_seeds_needed(double sd, double effect);
+/* Minimum detectable effect of k seeds an arm in units of sd (noncentral t, 80% power, 5%). */
+double stats_mde(int64_t k);
+
+/* Distributions: CDFs and quantiles in double, from the incomplete beta and gamma functions. */
+double stats_norm_cdf(double x);
+double stats_norm_quantile(double p);
+double stats_t_cdf(double x, double df);
+double stats_t_quantile(double p, double df);
+double stats_chi2_quantile(double p, double df);
+double stats_nct_cdf(double x, double df, double delta); /* noncentral t */
+double stats_binom_cdf(int64_t k, int64_t n, double p);
+
+/* Correlations for agreement. */
+double stats_pearson(const double *a, const double *b, size_t n);
+double stats_spearman(const double *a, const double *b, size_t n);
+
+#endif

@@ -1,0 +1,168 @@
+/* backend: what a device must do for the trainer. The contract between gpt2.c and the devices.
+ *
+ * Ops return nothing: they queue work on the backend's compute queue. The first failure stays in
+ * b->fault, later ops do nothing, and sync() reports it. Callers use the checked op_*() calls of
+ * trainer/ops.h, which test shapes once for all backends.
+ *
+ * Shapes: B sequences, T positions, C width, NH heads, HS = C / NH, V vocabulary, N = B * T rows.
+ * Tensors are dense and row-major. A tensor's data lives on the device: only put() and get() cross.
+ *
+ * Dropout: element e of sequence s is dropped when word (e & 3) of rng_at(key, e >> 2, s)
+ * (base/rng.h) is below p * 2^32, and scaled by 1 / (1 - p) otherwise. e counts within the sequence
+ * (t * C + c; attention: (h * T + i) * T + j), s is the id of the sequence in the data, so a mask
+ * depends on neither the micro-batch nor the threads nor the rank. The key is made from (seed, step,
+ * layer, site).
+ *
+ * Reductions run in an order that does not depend on the number of threads: equal bits for any.
+ */
+#ifndef TRAINER_BACKEND_H
+#define TRAINER_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define BACKEND_ABI 1
+
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I32, DTYPE_U64 };
+size_t dtype_size(enum dtype t);
+
+struct tensor {
+    void *data;
+    enum dtype type;
+    int ndim;
+    int64_t dim[4];
+};
+
+struct dropout {
+    float p;                  /* 0: none, the rest is not read */
+    uint64_t key;
+    const struct tensor *seq; /* U64 [B]: ids of the sequences */
+};
+
+/* How a matrix of a linear layer lies: y = x w (Hugging Face GPT-2 Conv1D) or y = x w^T (head). */
+enum weight_layout { WEIGHT_IN_OUT, WEIGHT_OUT_IN };
+
+/* A run of the flat parameter vector with one treatment. */
+struct adamw_segment {
+    int64_t begin, end;
+    bool decay;
+};
+struct adamw {
+    float lr, beta1, beta2, eps, weight_decay;
+    int64_t step; /* from 1, for the bias correction */
+    const struct adamw_segment *segments; /* cover lo..hi */
+    int nsegments;
+    int64_t lo, hi; /* this rank's share of the flat vectors */
+};
+
+typedef uint64_t ticket; /* a point in a queue; 0 is "the beginning", always reached */
+
+struct backend;
+struct backend_ops {
+    int abi; /* BACKEND_ABI */
+    const char *name; /* "cpu", "cuda" */
+
+    /* device: ordinal; threads: of a CPU, 0 = all usable. */
+    int (*open)(struct backend *b, int device, int threads, struct err *e);
+    void (*close)(struct backend *b); /* frees all of alloc() */
+    bool (*supports)(const struct backend *b, enum dtype t);
+    /* One line for results: "AMD EPYC ..., 2 threads, oneDNN 2.6.3 avx512_core". */
+    const char *(*describe)(const struct backend *b);
+    int64_t (*memory_free)(const struct backend *b); /* bytes, -1 unknown */
+
+    void *(*alloc)(struct backend *b, size_t n); /* zeroed, 64-byte aligned; NULL sets fault */
+    void (*put)(struct backend *b, struct tensor *dst, const void *src); /* src is free on return */
+    void (*get)(struct backend *b, void *dst, const struct tensor *src); /* dst valid after sync */
+    int (*sync)(struct backend *b, struct err *e);
+    ticket (*mark)(struct backend *b);          /* a point behind all queued so far */
+    void (*wait)(struct backend *b, ticket t);  /* the compute queue waits for t */
+
+    void (*zero)(struct backend *b, struct tensor *x);
+
+    /* y[b,t,:] = wte[ids[b,t],:] + wpe[pos[b] + t,:], then dropout. pos NULL: 0.
+     * y [B,T,C] ids I32 [B,T] wte [V,C] wpe [maxT,C] pos I32 [B] */
+    void (*embed_fwd)(struct backend *b, struct tensor *y, const struct tensor *ids,
+                      const struct tensor *wte, const struct tensor *wpe, const struct tensor *pos,
+                      struct dropout drop);
+    /* dwte += , dwpe += (pos 0). dy is changed when there is dropout. */
+    void (*embed_bwd)(struct backend *b, struct tensor *dwte, struct tensor *dwpe,
+                      struct tensor *dy, const struct tensor *ids, struct dropout drop);
+
+    /* sum = x + dropout(r) (r NULL: sum is not written, x is the sum); y = norm(sum) * w + bias.
+     * x r sum y [B,T,C], w bias [C], mean rstd [N] (NULL: not kept). sum may be x. */
+    void (*add_norm_fwd)(struct backend *b, struct tensor *sum, struct tensor *y,
+                         struct tensor *mean, struct tensor *rstd, const struct tensor *x,
+                         const struct tensor *r, const struct tensor *w, const struct tensor *bias,
+                         float eps, struct dropout drop);
+    /* dsum += d norm / d sum of dy; then dr = dropout mask of dsum if dr is not NULL.
+     * dw +=, dbias +=. dsum holds the gradient that comes down the residual path. */
+    void (*add_norm_bwd)(struct backend *b, struct tensor *dsum, struct tensor *dr,
+                         struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
+                         const struct tensor *sum, const struct tensor *mean,
+                         const struct tensor *rstd, const struct tensor *w, struct dropout drop);
+
+    /* y[N,O] = x[N,I] w + bias. With pre not NULL: pre[N,O] = that, y = gelu_tanh(pre).
+     * y may be pre's own storage only if pre is NULL. bias NULL: none. */
+    void (*linear_fwd)(struct backend *b, struct tensor *y, const struct tensor *x,
+                       const struct tensor *w, enum weight_layout layout,
+                       const struct tensor *bias, struct tensor *pre);
+    /* With pre: dy is first multiplied by gelu'(pre), in place. dx = dy w^T (dx NULL: skipped),
+     * dw += x^T dy, dbias += column sums (NULL: none). accumulate_dx: dx += instead of =. */
+    void (*linear_bwd)(struct backend *b, struct tensor *dx, bool accumulate_dx,
+                       struct tensor *dw, struct tensor *dbias, struct tensor *dy,
+                       const struct tensor *x, const struct tensor *w, enum weight_layout layout,
+                       const struct tensor *pre);
+
+    /* Causal softmax attention, scale 1/sqrt(HS). qkv [B,T,3C] (q | k | v, heads in order),
+     * y [B,T,C], lse [B,NH,T]: log of the softmax's denominator. */
+    void (*attention_fwd)(struct backend *b, struct tensor *y, struct tensor *lse,
+                          const struct tensor *qkv, int heads, struct dropout drop);
+    void (*attention_bwd)(struct backend *b, struct tensor *dqkv, const struct tensor *dy,
+                          const struct tensor *y, const struct tensor *qkv,
+                          const struct tensor *lse, int heads, struct dropout drop);
+
+    /* Decoding. k v: [B,NH,maxT,HS] caches. kv_write stores the k and v of qkv[B,T,3C] at positions
+     * pos[b] + t. attention_step: T = 1 queries at pos[b] against cache entries 0..pos[b], after
+     * storing their own k and v; y [B,C], qkv [B,3C]. pos I32 [B]; pos[b] < 0: row is idle. */
+    void (*kv_write)(struct backend *b, struct tensor *k, struct tensor *v,
+                     const struct tensor *qkv, const struct tensor *pos, int heads);
+    void (*attention_step)(struct backend *b, struct tensor *y, struct tensor *k,
+                           struct tensor *v, const struct tensor *qkv, const struct tensor *pos,
+                           int heads);
+
+    /* loss[N] = -log softmax(logits[N,V])[targets]; targets I32 [N], -1: ignored, loss 0.
+     * If grad: logits become dlogits = (softmax - onehot) * weight * scale, where scale F32 [1] on
+     * the device is 1 / valid targets of the global batch. Rows that are ignored get 0. */
+    void (*classifier)(struct backend *b, struct tensor *loss, struct tensor *logits,
+                       const struct tensor *targets, const struct tensor *scale, bool grad);
+
+    /* dst F32 [1] += sum of squares of x, in double inside. */
+    void (*sum_squares)(struct backend *b, struct tensor *dst, const struct tensor *x);
+    /* AdamW (Loshchilov and Hutter, arXiv 1711.05101), torch's form: p -= lr * wd * p for decayed
+     * segments; m, v updates; p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
+     * grads are read times gscale F32 [1] (clipping). skip F32 [1]: not 0: nothing is done. */
+    void (*adamw)(struct backend *b, struct tensor *params, const struct tensor *grads,
+                  struct tensor *m, struct tensor *v, const struct adamw *h,
+                  const struct tensor *gscale, const struct tensor *skip);
+};
+
+struct backend {
+    const struct backend_ops *ops;
+    void *impl;
+    struct err fault;
+    bool failed;
+};
+
+/* Registry (trainer/backends.c, the only place with #ifdef): best first. name NULL or "auto": the
+ * first that opens; a wanted name that is missing fails with the list of those present. */
+int backend_open(struct backend *b, const char *name, int device, int threads, struct err *e);
+void backend_close(struct backend *b); /* accepts a zeroed one */
+/* Called by backends: keeps the first failure. */
+void backend_fail(struct backend *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "cpu: AMD EPYC..." or why it is not there, a line each, for doctor. */
+void backend_list(void (*line)(void *ctx, const char *name, const char *state), void *ctx);
+
+#endif

@@ -1,0 +1,112 @@
+/* gpt2: the model, written once over op_*(): forward, backward, decoding. The only file that knows
+ * what a block looks like.
+ *
+ * Radford et al. 2019 (GPT-2): pre-norm blocks, learned positions, gelu with the tanh form, MLP 4C.
+ * Options: q/k/v bias, tied head, dropout. Every buffer is planned by gpt2_plan() before any is
+ * allocated; `plan` and `train` print the same numbers.
+ */
+#ifndef TRAINER_GPT2_H
+#define TRAINER_GPT2_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "formats/run.h"
+#include "trainer/backend.h"
+
+/* One parameter tensor. The table drives allocation, initialisation, decay, checkpoint names. */
+struct param {
+    char name[64];    /* Hugging Face name, "transformer.h.0.attn.c_attn.weight" without prefix */
+    int ndim;
+    int64_t dim[2];
+    int64_t at;       /* offset in the flat vector, in elements */
+    int64_t count;
+    double init_std;  /* 0: constant init_value */
+    double init_value;
+    bool matrix;      /* decays under the rule "matrices" */
+};
+struct params {
+    struct param *v;
+    int n;
+    int64_t count; /* all elements */
+};
+/* Builds the table. The config must be whole (vocab set). */
+int params_make(struct params *p, const struct model_config *c, struct arena *a, struct err *e);
+int64_t params_count(const struct model_config *c);
+int model_config_check(const struct model_config *c, struct err *e);
+
+/* What a model is opened for; decides the buffers. */
+struct gpt2_use {
+    int64_t batch, length; /* most sequences and positions at once */
+    bool train;            /* gradients, moments, all activations kept */
+    bool decode;           /* KV cache of `batch` sequences */
+};
+struct gpt2_plan {
+    int64_t params, grads, moments, activations, logits, kv, total; /* bytes */
+};
+void gpt2_plan(const struct model_config *c, const struct gpt2_use *u, struct gpt2_plan *out);
+/* "weights 5.6 MB + gradients ...", for people. */
+void gpt2_plan_text(const struct gpt2_plan *p, char *out, size_t n);
+
+struct gpt2;
+/* Opens on b; refuses with how much is needed when the plan does not fit the free memory. */
+struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const struct gpt2_use *u,
+                      struct err *e);
+void gpt2_free(struct gpt2 *m); /* device memory goes with the backend's close */
+const struct model_config *gpt2_config(const struct gpt2 *m);
+const struct params *gpt2_params(const struct gpt2 *m);
+
+/* Weights. Initialisation draws each tensor from rng_make(seed, name of the tensor, 0). */
+int gpt2_init(struct gpt2 *m, uint64_t seed, struct err *e);
+/* Host copies of the flat vectors: which = 'w' weights, 'g' gradients, 'm', 'v' moments. */
+int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e);
+int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e);
+
+/* Loads weights of a checkpoint folder into the flat host vector: names with or without
+ * "transformer.", fp32/fp16/bf16, attention mask buffers ignored; wrong shapes, missing or doubled
+ * tensors are named. c is read from its config.json first with gpt2_config_of. */
+int gpt2_config_of(const char *dir, struct model_config *c, int64_t *eos, struct err *e);
+int gpt2_load(struct gpt2 *m, const char *dir, struct err *e);
+
+/* Forward. ids, targets [B*T] on the host; -1 in targets is ignored. loss [B*T] on the host. */
+int gpt2_losses(struct gpt2 *m, const int32_t *ids, const int32_t *targets, int64_t B, int64_t T,
+                float *loss, struct err *e);
+/* Logits of every position [B*T*V]: small models and tests. */
+int gpt2_logits(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, float *logits,
+                struct err *e);
+
+/* Decoding (use.decode). prefill: rows of `len[b]` ids, padded to T, fill the cache rows b = 0..B-1
+ * from position 0 and give the logits [B*V] behind each row's last id. step: one id a row at position
+ * pos[b] (< 0: idle row), logits [B*V]. Equal to recomputation within float rounding. */
+int gpt2_prefill(struct gpt2 *m, const int32_t *ids, const int32_t *len, int64_t B, int64_t T,
+                 float *logits, struct err *e);
+int gpt2_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B, float *logits,
+              struct err *e);
+/* Prefills only cache rows [row, row + B): for continuous batching. */
+int gpt2_prefill_at(struct gpt2 *m, int64_t row, const int32_t *ids, const int32_t *len, int64_t B,
+                    int64_t T, float *logits, struct err *e);
+
+/* Training (use.train). Adds the gradients of one micro-batch: loss scale = 1 / valid_total.
+ * seq: ids of the sequences (dropout), step: for the dropout key. loss [B*T] on the host. */
+struct gpt2_batch {
+    const int32_t *ids, *targets;
+    const uint64_t *seq;
+    int64_t B, T;
+    int64_t valid_total; /* valid targets of the global batch, all micro-batches and ranks */
+    uint64_t seed, step;
+};
+int gpt2_grad(struct gpt2 *m, const struct gpt2_batch *batch, float *loss, struct err *e);
+void gpt2_zero_grad(struct gpt2 *m);
+/* Clips by global norm (clip 0: off; scale min(1, clip / (norm + 1e-6))), then AdamW. norm gets the
+ * norm before clipping. A non-finite norm changes nothing and is reported in *norm. */
+struct gpt2_update {
+    double lr, beta1, beta2, eps, weight_decay, clip;
+    int decay;    /* enum decay_rule */
+    int64_t step; /* from 1 */
+    double skip_above; /* do nothing when norm is above; 0: off */
+};
+int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struct err *e);
+
+#endif
