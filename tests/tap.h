@@ -33,7 +33,7 @@ __attribute__((format(printf, 4, 5), unused)) static bool tap_ok(bool ok, const 
     fflush(stdout);
     return ok;
 }
-#define CHECK(cond, ...)    tap_ok((cond), __FILE__, __LINE__, __VA_ARGS__)
+#define CHECK(cond, ...) tap_ok((cond), __FILE__, __LINE__, __VA_ARGS__)
 #define CHECK_INT(a, b, ...)                                                                       \
     tap_int((long long)(a), (long long)(b), __FILE__, __LINE__, __VA_ARGS__)
 #define CHECK_STR(a, b, ...) tap_str((a), (b), __FILE__, __LINE__, __VA_ARGS__)
