@@ -37,7 +37,7 @@ bool json_each(const struct json *obj, void **it, const char **key, const struct
 struct str json_str(const struct json *v); /* {NULL, 0} if no string */
 double json_num(const struct json *v);     /* int or real; NaN if neither */
 int64_t json_int(const struct json *v, int64_t otherwise);
-bool json_true(const struct json *v);
+bool json_bool(const struct json *v); /* true only for true */
 /* obj.key as a string, or an error naming the key. */
 int json_need_str(const struct json *obj, const char *key, struct str *out, struct err *e);
 
@@ -48,8 +48,8 @@ struct json *json_of_z(const char *z);
 struct json *json_of_num(double v);     /* NaN, inf: null */
 struct json *json_of_int(int64_t v);
 struct json *json_of_bool(bool v);
-struct json *json_null(void);
-struct json *json_copy(const struct json *v); /* deep */
+struct json *json_of_null(void);
+struct json *json_clone(const struct json *v); /* deep */
 void json_put(struct json *obj, const char *key, struct json *v);
 void json_push(struct json *arr, struct json *v);
 
@@ -62,5 +62,12 @@ void json_quote(struct str s, struct buf *out);                /* "..." of one s
 struct json *json_of_struct(const struct schema *s, const void *src, bool skip_volatile);
 int json_to_struct(const struct schema *s, void *dst, const struct json *obj, struct arena *a,
                    struct err *e); /* unknown keys are refused, missing ones get defaults */
+const char *json_library(void);    /* "2.14" */
+
+/* jansson exports json_true, json_null and json_copy, so those names are not ours to define: these
+ * are the old spellings of callers. */
+#define json_true json_bool
+#define json_null json_of_null
+#define json_copy json_clone
 
 #endif
