@@ -4,12 +4,15 @@
  * string field "text" (id: its "id" field, else "FILE:LINE"), each plain or gzip or zstd; a folder
  * is all such files in it, in name order. Text is the bytes between the quotes decoded; in .txt
  * files a UTF-8 BOM at the start is dropped only with `clean`.
- * Bad UTF-8 in .txt: policy `replace` (U+FFFD per maximal subpart), `error`, or `raw`.
- * Lines over 64 MiB are an error that names file and line.
+ * An id never holds .gz or .zst: packing a file moves no document to another split.
+ * Bad UTF-8: policy `replace` (U+FFFD per maximal subpart), `error`, or `raw` (.txt only: JSON text
+ * must be UTF-8). Lines over 64 MiB and .txt files over 1 GiB are errors that name the place; so is
+ * a file without a document.
  */
 #ifndef FORMATS_DOC_H
 #define FORMATS_DOC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -34,5 +37,7 @@ double docs_fraction(const struct docs *r);  /* of the bytes of all paths, 0..1 
 void docs_close(struct docs *r);
 /* One JSONL line of a document (id, text, oracle_bits if known). */
 void doc_write(const struct doc *d, struct buf *out);
+/* True if the document belongs to the held-out split: sha256_u64(id) / 2^64 < share. */
+bool doc_held_out(struct str id, double share);
 
 #endif

@@ -140,5 +140,6 @@ struct hardware {
     double price_hour;    /* of the whole machine; NaN: unknown */
 };
 extern const struct schema hardware_schema;
+int hardware_load(struct hardware *h, const char *path, struct arena *a, struct err *e);
 
 #endif
