@@ -2,7 +2,8 @@
  *
  * An artefact is written to ".NAME.tmp.PID" in the same folder, fsynced, renamed, and the folder
  * fsynced. All writing goes through struct file_os, so tests can fail the n-th write or rename
- * (tests/unit/test_file.c); the tool also reads ASSAY_FAULT=write:N / sync:N / rename:N.
+ * (tests/unit/test_file.c); the tool also reads ASSAY_FAULT=write:N / sync:N / rename:N / kill:N
+ * (base/file_os.c says what each does).
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -25,8 +26,8 @@ struct file_os {
 };
 void file_set_os(const struct file_os *os); /* NULL: the real one. Tests only. */
 
-/* Reading. `max` caps the size (0: 1 GiB). A folder, a missing or an over-long file is an error
- * that names it. */
+/* Reading; what the buffer held is replaced. `max` caps the size (0: 1 GiB). A folder, a missing or
+ * an over-long file is an error that names it. */
 int file_read(const char *path, struct buf *out, size_t max, struct err *e);
 struct file_map {
     const unsigned char *p; /* read-only; NULL if the file is empty */
@@ -42,10 +43,12 @@ double file_mtime(const char *path); /* seconds since 1970; -1: missing */
 int file_mkdirs(const char *path, struct err *e);
 int file_mkdirs_for(const char *path, struct err *e); /* the folder of a file */
 int file_remove_tree(const char *path, struct err *e); /* missing is fine */
-int file_list(const char *dir, struct strs *names, struct arena *a, struct err *e); /* sorted */
-int file_rename_dir(const char *from, const char *to, struct err *e); /* fsync tree, rename */
+/* Names in byte order, without "." and ".." and the temporary files of writers. */
+int file_list(const char *dir, struct strs *names, struct arena *a, struct err *e);
+/* fsync of the tree, rename; `to` must not be there. */
+int file_rename_dir(const char *from, const char *to, struct err *e);
 int file_symlink(const char *target, const char *path, struct err *e); /* atomic replace */
-int file_touch(const char *path, struct err *e);
+int file_touch(const char *path, struct err *e); /* missing: an error */
 int64_t disk_free(const char *path); /* bytes, -1 unknown */
 
 /* Joins with one slash; the arena owns the result. An absolute b wins. */
@@ -53,7 +56,8 @@ char *path_join(struct arena *a, const char *dir, const char *b);
 const char *path_base(const char *path);          /* behind the last slash */
 char *path_dir(struct arena *a, const char *path); /* "." if none */
 
-/* A new artefact. Either commit or abort ends it; a zeroed one may be aborted. */
+/* A new artefact. Either commit or abort ends it; a zeroed one may be aborted. A device or pipe
+ * (/dev/stdout) is written in place. After a failed put all later ones and the commit fail. */
 struct file_out {
     int fd;
     char *path, *tmp;
@@ -81,7 +85,8 @@ struct file_lock {
 int file_lock(struct file_lock *l, const char *path, bool wait, struct err *e);
 void file_unlock(struct file_lock *l);
 
-/* Journals: open for appending at `keep` bytes (a torn tail behind it is cut). */
+/* Journals: open for appending at `keep` bytes (a torn tail behind it is cut; keep < 0: all). The
+ * file is flocked while open; a second writer fails at once. A failed append is cut back. */
 int file_append_open(const char *path, int64_t keep, int *fd, struct err *e);
 int file_append(int fd, const void *p, size_t n, const char *path, struct err *e);
 int file_append_sync(int fd, const char *path, struct err *e);
