@@ -2,7 +2,7 @@
  *
  * All three are record files (formats/record.h) keyed by item id; of two records with one key the
  * last wins. Items may also be read from JSON or JSONL: {"id"?, "instruction", "input"?, "output",
- * "cluster"?, "choices"?}; without an id it is the first 16 hex digits of SHA-256 of instruction,
+ * "cluster"?, "split"?, "task"?, "choices"?, "graded"?}; without an id it is the first 16 hex digits of SHA-256 of instruction,
  * NUL, input, and "-2", "-3"... for repeats.
  */
 #ifndef FORMATS_ITEM_H
@@ -14,6 +14,7 @@
 #include "base/field.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/index.h"
 
 struct item {
     struct str id, task, instruction, input; /* task: "instruct" */
@@ -64,6 +65,7 @@ struct score {
 
 extern const struct schema item_schema, response_schema, score_schema;
 
+/* Zeroed is empty; a load starts from nothing and leaves nothing when it fails. */
 struct items {
     struct item *v;
     size_t n;
@@ -78,17 +80,20 @@ struct responses {
     struct response *v; /* last of each item, in first-seen order */
     size_t n;
     struct arena arena;
+    struct index index; /* by item */
 };
 int responses_load(struct responses *x, const char *path, struct err *e);
 const struct response *responses_find(const struct responses *x, struct str item);
 void responses_release(struct responses *x);
 
 struct scores {
-    struct score *v; /* last of each item */
+    struct score *v; /* last of each item, in first-seen order */
     size_t n;
     struct arena arena;
+    struct index index; /* by item */
 };
 int scores_load(struct scores *x, const char *path, struct err *e);
+const struct score *scores_find(const struct scores *x, struct str item);
 void scores_release(struct scores *x);
 
 #endif
