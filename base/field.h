@@ -10,7 +10,8 @@
  *   STRUCT the sub-struct itself | LIST struct list of sub-structs
  *   REST struct str: undecoded msgpack pairs of unknown keys, so they survive a rewrite
  * Strings and arrays live in the arena passed in. Unset is: NaN for F64 whose def is "", the
- * empty str for STR, INT64_MIN for I64 whose def is "" (written as null / left out).
+ * empty str for STR, INT64_MIN for I64 whose def is "" (written as null / left out). STRUCT, LIST
+ * and REST rows take no default: their def is not read. A max below min means "no upper bound".
  */
 #ifndef BASE_FIELD_H
 #define BASE_FIELD_H
@@ -82,22 +83,40 @@ int schema_set(const struct schema *s, void *dst, const char *key, struct str te
 /* The row of key ("section.key" goes down), or NULL; *member gets the address in dst if dst. */
 const struct field *schema_find(const struct schema *s, void *dst, const char *key, void **member);
 
-/* Parses argv: --name value, --name=value, --flag / --no-flag for BOOL, positionals; a repeated
- * STRS option appends; "--" ends options. Fills defaults first. *set (may be NULL) gets a
- * comma-joined list of the names that were given. EXIT_USAGE on anything odd. */
+/* The row whose full name ("section.key") is nearest to an unknown key, and that name; NULL if none
+ * is near enough to have been meant. */
+const struct field *schema_near(const struct schema *s, const char *key, char name[128]);
+
+/* Refuses the first required key that is not one of the full names ("section.key") in `given`. */
+int schema_required(const struct schema *s, struct strs given, struct err *e);
+
+/* Appends, for lists of unknown length; doubles in the arena. */
+void strs_push(struct strs *s, struct str x, struct arena *a);
+
+/* Parses argv (without program and command): --name value, --name=value, --flag / --no-flag for
+ * BOOL, positionals; "--" ends options. A repeated STRS option appends, each value verbatim; if no
+ * row is positional, the words behind it that do not start with '-' are its values too
+ * (--in a.txt b.txt). Anything else given twice is refused. Fills defaults first and refuses a
+ * required one that was not given. EXIT_USAGE on anything odd. */
 int schema_args(const struct schema *s, void *dst, int argc, char **argv, struct arena *a,
                 struct err *e);
 
 /* --help text: one row an option with default and range. */
 void schema_help(const struct schema *s, FILE *to);
 
-/* A value as text that field_parse reads back to the same bits (%.17g where needed). */
+/* A value as text that field_parse reads back to the same bits (%.17g where needed). Lists are
+ * comma-separated; an element of STRS with a comma, an edge of white space or a control character
+ * is written in double quotes with \\ \" \n \r \t and \xHH inside. */
 void field_text(const struct field *f, const void *member, struct buf *out);
 int field_parse(const struct field *f, void *member, struct str text, struct arena *a,
                 struct err *e);
 
+/* Refuses a number outside the row's range; for doors whose values are not text. */
+int field_check(const struct field *f, double v, struct err *e);
+
 /* "key = value" lines, every key in table order, STRUCT rows as "section.key": the canonical text
- * whose hash is a key. Volatile fields are left out. */
+ * whose hash is a key. Elements of a LIST are "list.0.key". Volatile fields are left out; control
+ * characters and backslashes in STR become \xHH, so no value can forge a line. */
 void schema_canonical(const struct schema *s, const void *src, struct buf *out);
 
 #endif
