@@ -211,7 +211,10 @@ static void facts(const struct field *f, struct buf *b)
     if (!f->def) {
         buf_printf(b, "%srequired", sep);
         sep = ", ";
-    } else if (*f->def && !(f->type == FIELD_BOOL && strcmp(f->def, "false") == 0)) {
+    } else if (f->type == FIELD_BOOL && strcmp(f->def, "true") == 0) {
+        buf_printf(b, "%son by default", sep);
+        sep = ", ";
+    } else if (*f->def && f->type != FIELD_BOOL) {
         buf_printf(b, "%sdefault %s", sep, f->def);
         sep = ", ";
     }

@@ -1,8 +1,8 @@
 /* log: what people read, on stderr.
  *
- * stdout is the product; everything here goes to stderr. --quiet drops info. Lines start with the
- * command's name. A progress bar redraws one line on a terminal; in a pipe it prints a line every
- * 10 s at most. Thread-safe.
+ * stdout is the product; everything here goes to stderr. --quiet drops info and progress. Lines
+ * start with the command's name. A progress bar redraws one line on a terminal; in a pipe it prints
+ * a line every 10 s at most, and one at the end if the work took a second. Thread-safe.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -13,6 +13,8 @@
 enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 void log_open(const char *command, enum log_level level);
+/* The sentence a command ends with, at every level; main() calls it. */
+void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
