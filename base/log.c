@@ -169,19 +169,19 @@ static int columns(void)
 /* "train [#####.....]  43% 344K/800K tokens, ...", cut to the terminal. The lock is held. */
 static void draw(const struct progress *p, double now)
 {
-    enum { WIDTH = 20 };
     struct buf b = {0};
+    int cols = columns(), width = cols >= 100 ? 20 : 8;
     buf_printf(&b, "%s ", p->what);
     if (p->total > 0) {
         double part = p->done / p->total;
         part = part < 0 ? 0 : part > 1 ? 1 : part;
         buf_addc(&b, '[');
-        for (int i = 0; i < WIDTH; i++)
-            buf_addc(&b, i < (int)(part * WIDTH) ? '#' : '.');
+        for (int i = 0; i < width; i++)
+            buf_addc(&b, i < (int)(part * width) ? '#' : '.');
         buf_printf(&b, "] %3d%% ", (int)(part * 100));
     }
     describe(p, now, &b);
-    size_t most = (size_t)columns() - 1;
+    size_t most = (size_t)cols - 1;
     if (b.n > most) {
         while (most && ((unsigned char)b.p[most] & 0xC0) == 0x80)
             most--; /* not inside a character */
