@@ -109,4 +109,9 @@ struct gpt2_update {
 };
 int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struct err *e);
 
+/* Debug hook: every activation by name right after it was queued ("h.0.attn.qkv"), valid during the
+ * call. NULL: off. Names: embed, h.N.{ln_1 qkv att proj mid ln_2 pre act mlp}, out, ln_f, logits. */
+typedef void gpt2_watch_fn(void *ctx, const char *name, const struct tensor *t);
+void gpt2_watch(struct gpt2 *m, gpt2_watch_fn *fn, void *ctx);
+
 #endif

@@ -1,0 +1,324 @@
+/* gpt2: a model on a backend: allocation by the plan, weights, losses, gradients.
+ *
+ * What a block does is in gpt2_block.c, decoding in gpt2_decode.c, the update in optim.c. The head
+ * and the classifier run over chunks of rows, so the logits of a whole batch never exist at once.
+ * While not training, a batch larger than the plan's rows goes through in groups of sequences.
+ */
+#include "trainer/gpt2_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+/* ---- opening ---- */
+
+static void bind(struct gpt2 *m, struct weights *w)
+{
+    w->flat = tensor_1d(DTYPE_F32, w->flat.data, m->params.count);
+    w->wte = gpt2_view(&m->params, w->flat, "wte.weight");
+    w->wpe = gpt2_view(&m->params, w->flat, "wpe.weight");
+    w->lnfw = gpt2_view(&m->params, w->flat, "ln_f.weight");
+    w->lnfb = gpt2_view(&m->params, w->flat, "ln_f.bias");
+    w->head = m->c.tied ? w->wte : gpt2_view(&m->params, w->flat, "lm_head.weight");
+    w->block = arena_array(&m->arena, (size_t)m->layers, sizeof *w->block);
+    for (int64_t l = 0; l < m->layers; l++)
+        gpt2_bind_block(&w->block[l], &m->params, w->flat, l);
+}
+
+static void *home_of(struct gpt2 *m, const struct buffer *b, int64_t copy)
+{
+    switch (b->home) {
+    case HOME_KEPT:
+        return (char *)&m->kept[copy] + b->at;
+    case HOME_CACHE_K:
+        return &m->cache_k[copy];
+    case HOME_CACHE_V:
+        return &m->cache_v[copy];
+    default:
+        return (char *)m + b->at;
+    }
+}
+
+static int allocate(struct gpt2 *m, struct err *e)
+{
+    struct buffer list[BUFFERS];
+    int n = gpt2_buffers(&m->c, &m->use, list);
+    m->kept = arena_array(&m->arena, (size_t)m->layers, sizeof *m->kept);
+    m->cache_k = arena_array(&m->arena, (size_t)m->layers, sizeof *m->cache_k);
+    m->cache_v = arena_array(&m->arena, (size_t)m->layers, sizeof *m->cache_v);
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; k < list[i].copies; k++) {
+            void *p = op_alloc(m->b, (size_t)list[i].bytes);
+            if (!p)
+                return op_sync(m->b, e) ? -1 : err_set(e, "model: no memory");
+            /* Pointers of several types are filled here; memcpy is the way the language allows. */
+            memcpy(home_of(m, &list[i], k), &p, sizeof p);
+        }
+    if (!m->use.train) {
+        m->kept->mid = m->kept->x;
+        m->kept->norm2 = m->kept->norm1;
+        m->last_x = m->kept->x;
+    }
+    return 0;
+}
+
+static int check_use(const struct model_config *c, const struct gpt2_use *u, struct err *e)
+{
+    if (u->batch < 1 || u->length < 1 || u->batch > 1 << 24)
+        return err_set(e, "model: a batch of %lld x %lld positions", (long long)u->batch,
+                       (long long)u->length);
+    if (u->length > c->context)
+        return err_set(e, "model: %lld positions are more than its context of %lld",
+                       (long long)u->length, (long long)c->context);
+    return 0;
+}
+
+static int check_fit(struct backend *b, const struct model_config *c, const struct gpt2_use *u,
+                     struct err *e)
+{
+    struct gpt2_plan plan;
+    char text[256];
+    gpt2_plan(c, u, &plan);
+    int64_t room = b->ops->memory_free(b);
+    if (room < 0 || plan.total <= room)
+        return 0;
+    gpt2_plan_text(&plan, text, sizeof text);
+    return err_set(e, "a batch of %lld x %lld needs %s, but %.1f GiB are free on %s",
+                   (long long)u->batch, (long long)u->length, text, (double)room / (1 << 30),
+                   b->ops->name);
+}
+
+struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const struct gpt2_use *u,
+                      struct err *e)
+{
+    struct gpt2 *m = mem_zero(sizeof *m);
+    m->b = b;
+    m->c = *c;
+    m->use = *u;
+    if (params_make(&m->params, c, &m->arena, e) || check_use(c, u, e) || check_fit(b, c, u, e))
+        goto fail;
+    m->width = c->width;
+    m->inner = c->inner ? c->inner : 4 * c->width;
+    m->heads = c->heads;
+    m->layers = c->layers;
+    m->vocab = c->vocab;
+    m->rows = gpt2_rows(u);
+    m->head_rows = gpt2_head_rows(c, m->rows);
+    if (allocate(m, e))
+        goto fail;
+    bind(m, &m->w);
+    if (u->train) {
+        bind(m, &m->g);
+        m->m = tensor_1d(DTYPE_F32, m->m.data, m->params.count);
+        m->v = tensor_1d(DTYPE_F32, m->v.data, m->params.count);
+    }
+    return m;
+fail:
+    gpt2_free(m);
+    return NULL;
+}
+
+void gpt2_free(struct gpt2 *m)
+{
+    if (!m)
+        return;
+    arena_release(&m->arena);
+    free(m);
+}
+
+const struct model_config *gpt2_config(const struct gpt2 *m)
+{
+    return &m->c;
+}
+
+const struct params *gpt2_params(const struct gpt2 *m)
+{
+    return &m->params;
+}
+
+void gpt2_watch(struct gpt2 *m, gpt2_watch_fn *fn, void *ctx)
+{
+    m->watch = fn;
+    m->watch_ctx = ctx;
+}
+
+/* ---- weights ---- */
+
+static struct tensor *flat_of(struct gpt2 *m, char which)
+{
+    switch (which) {
+    case 'w':
+        return &m->w.flat;
+    case 'g':
+        return &m->g.flat;
+    case 'm':
+        return &m->m;
+    default:
+        return &m->v;
+    }
+}
+
+int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e)
+{
+    op_get(m->b, flat, flat_of(m, which));
+    return op_sync(m->b, e);
+}
+
+int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e)
+{
+    op_put(m->b, flat_of(m, which), flat);
+    return op_sync(m->b, e);
+}
+
+int gpt2_init(struct gpt2 *m, uint64_t seed, struct err *e)
+{
+    float *flat = mem_array((size_t)m->params.count, sizeof *flat);
+    /* Each tensor has its own stream, so the order of the threads decides nothing. */
+#pragma omp parallel for schedule(dynamic)
+    for (int i = 0; i < m->params.n; i++) {
+        const struct param *p = &m->params.v[i];
+        struct rng r = rng_make(seed, p->name, 0);
+        for (int64_t k = 0; k < p->count; k++)
+            flat[p->at + k] = (float)(p->matrix ? p->init_std * rng_normal(&r) : p->init_value);
+    }
+    int rc = gpt2_put(m, 'w', flat, e);
+    free(flat);
+    return rc;
+}
+
+/* ---- forward ---- */
+
+int gpt2_check(const struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, struct err *e)
+{
+    if (B < 1 || T < 1 || B > m->use.batch || T > m->use.length)
+        return err_set(e, "model: a batch of %lld x %lld, but it was opened for %lld x %lld",
+                       (long long)B, (long long)T, (long long)m->use.batch,
+                       (long long)m->use.length);
+    for (int64_t i = 0; i < B * T; i++)
+        if (ids[i] < 0 || ids[i] >= m->vocab)
+            return err_set(e,
+                           "model: id %d in sequence %lld at position %lld is outside the "
+                           "vocabulary of %lld",
+                           ids[i], (long long)(i / T), (long long)(i % T), (long long)m->vocab);
+    return 0;
+}
+
+static int check_targets(const struct gpt2 *m, const int32_t *targets, int64_t n, struct err *e)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (targets[i] < -1 || targets[i] >= m->vocab)
+            return err_set(e, "model: target %d at row %lld is outside the vocabulary of %lld",
+                           targets[i], (long long)i, (long long)m->vocab);
+    return 0;
+}
+
+void gpt2_put_ids(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T)
+{
+    struct tensor t = tensor_2d(DTYPE_I32, m->ids, B, T);
+    op_put(m->b, &t, ids);
+}
+
+/* Sequences that go through in one pass. */
+static int64_t group_of(const struct gpt2 *m, int64_t T)
+{
+    int64_t n = m->rows / T;
+    return n < 1 ? 1 : n;
+}
+
+/* Losses (and with grad the gradient of last_norm and of the head) of the rows in last_norm. */
+static void classify(struct gpt2 *m, int64_t N, bool grad)
+{
+    struct tensor scale = tensor_1d(DTYPE_F32, m->scalars, 1);
+    for (int64_t at = 0; at < N; at += m->head_rows) {
+        int64_t n = N - at < m->head_rows ? N - at : m->head_rows, C = m->width;
+        struct tensor logits = gpt2_head(m, at, n);
+        struct tensor loss = tensor_1d(DTYPE_F32, m->loss + at, n);
+        struct tensor targets = tensor_1d(DTYPE_I32, m->targets + at, n);
+        gpt2_tell(m, -1, "logits", &logits);
+        op_classifier(m->b, &loss, &logits, &targets, &scale, grad);
+        if (grad) {
+            struct tensor x = tensor_2d(DTYPE_F32, m->last_norm + at * C, n, C);
+            struct tensor dx = tensor_2d(DTYPE_F32, m->d_norm + at * C, n, C);
+            struct tensor *dw = m->c.tied ? &m->g.wte : &m->g.head;
+            op_linear_bwd(m->b, &dx, false, dw, NULL, &logits, &x, &m->w.head, WEIGHT_OUT_IN, NULL);
+        }
+    }
+}
+
+int gpt2_losses(struct gpt2 *m, const int32_t *ids, const int32_t *targets, int64_t B, int64_t T,
+                float *loss, struct err *e)
+{
+    if (gpt2_check(m, ids, B, T, e) || check_targets(m, targets, B * T, e))
+        return -1;
+    int64_t group = group_of(m, T);
+    for (int64_t b = 0; b < B; b += group) {
+        int64_t n = B - b < group ? B - b : group;
+        struct gpt2_pass p = {.B = n, .T = T, .cache_row = -1};
+        struct tensor t = tensor_1d(DTYPE_I32, m->targets, n * T);
+        struct tensor out = tensor_1d(DTYPE_F32, m->loss, n * T);
+        gpt2_put_ids(m, ids + b * T, n, T);
+        op_put(m->b, &t, targets + b * T);
+        gpt2_forward(m, &p);
+        classify(m, n * T, false);
+        op_get(m->b, loss + b * T, &out);
+        if (op_sync(m->b, e))
+            return -1;
+    }
+    return 0;
+}
+
+int gpt2_logits(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, float *logits,
+                struct err *e)
+{
+    if (gpt2_check(m, ids, B, T, e))
+        return -1;
+    int64_t group = group_of(m, T);
+    for (int64_t b = 0; b < B; b += group) {
+        int64_t n = B - b < group ? B - b : group;
+        struct gpt2_pass p = {.B = n, .T = T, .cache_row = -1};
+        gpt2_put_ids(m, ids + b * T, n, T);
+        gpt2_forward(m, &p);
+        for (int64_t at = 0; at < n * T; at += m->head_rows) {
+            int64_t rows = n * T - at < m->head_rows ? n * T - at : m->head_rows;
+            struct tensor t = gpt2_head(m, at, rows);
+            gpt2_tell(m, -1, "logits", &t);
+            op_get(m->b, logits + (b * T + at) * m->vocab, &t);
+            if (op_sync(m->b, e))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- training ---- */
+
+void gpt2_zero_grad(struct gpt2 *m)
+{
+    op_zero(m->b, &m->g.flat);
+}
+
+int gpt2_grad(struct gpt2 *m, const struct gpt2_batch *in, float *loss, struct err *e)
+{
+    int64_t N = in->B * in->T;
+    if (!m->use.train)
+        return err_set(e, "model: it was not opened for training");
+    if (gpt2_check(m, in->ids, in->B, in->T, e) || check_targets(m, in->targets, N, e))
+        return -1;
+    struct gpt2_pass p = {
+        .B = in->B, .T = in->T, .train = true, .seed = in->seed, .step = in->step, .cache_row = -1};
+    struct tensor targets = tensor_1d(DTYPE_I32, m->targets, N);
+    struct tensor scale = tensor_1d(DTYPE_F32, m->scalars, 1);
+    struct tensor seq = tensor_1d(DTYPE_U64, m->seq, in->B);
+    struct tensor out = tensor_1d(DTYPE_F32, m->loss, N);
+    float weight = in->valid_total > 0 ? (float)(1.0 / (double)in->valid_total) : 0;
+    gpt2_put_ids(m, in->ids, in->B, in->T);
+    op_put(m->b, &targets, in->targets);
+    op_put(m->b, &seq, in->seq);
+    op_put(m->b, &scale, &weight);
+    gpt2_forward(m, &p);
+    classify(m, N, true);
+    gpt2_backward(m, &p);
+    op_get(m->b, loss, &out);
+    return op_sync(m->b, e);
+}

@@ -1,0 +1,95 @@
+/* gpt2_decode: one token at a time, with a cache of keys and values.
+ *
+ * A prefill is an ordinary forward pass that also writes k and v into the cache; positions behind a
+ * row's own length hold values of padding, which no later step reads: a step at position p stores
+ * its own k and v there first and reads 0..p.
+ */
+#include "trainer/gpt2_private.h"
+
+#include <stdlib.h>
+
+static int check_decode(const struct gpt2 *m, int64_t row, int64_t B, struct err *e)
+{
+    if (!m->use.decode)
+        return err_set(e, "model: it was not opened for decoding");
+    if (row < 0 || B < 1 || row + B > m->use.batch)
+        return err_set(e, "model: cache rows %lld to %lld, but there are %lld", (long long)row,
+                       (long long)(row + B), (long long)m->use.batch);
+    return 0;
+}
+
+int gpt2_prefill_at(struct gpt2 *m, int64_t row, const int32_t *ids, const int32_t *len, int64_t B,
+                    int64_t T, float *logits, struct err *e)
+{
+    if (check_decode(m, row, B, e) || gpt2_check(m, ids, B, T, e))
+        return -1;
+    for (int64_t b = 0; b < B; b++)
+        if (len[b] < 1 || len[b] > T)
+            return err_set(e, "model: a prompt of %d ids in a batch of %lld positions", len[b],
+                           (long long)T);
+    int64_t group = m->rows / T < 1 ? 1 : m->rows / T;
+    int32_t *zero = mem_array((size_t)B, sizeof *zero);
+    int rc = 0;
+    for (int64_t b = 0; b < B && !rc; b += group) {
+        int64_t n = B - b < group ? B - b : group;
+        struct gpt2_pass p = {.B = n, .T = T, .cache_row = row + b};
+        struct tensor pos = tensor_1d(DTYPE_I32, m->pos, n);
+        op_put(m->b, &pos, zero);
+        gpt2_put_ids(m, ids + b * T, n, T);
+        gpt2_forward(m, &p);
+        for (int64_t i = 0; i < n && !rc; i++) {
+            struct tensor t = gpt2_head(m, i * T + len[b + i] - 1, 1);
+            op_get(m->b, logits + (b + i) * m->vocab, &t);
+            rc = op_sync(m->b, e);
+        }
+    }
+    free(zero);
+    return rc;
+}
+
+int gpt2_prefill(struct gpt2 *m, const int32_t *ids, const int32_t *len, int64_t B, int64_t T,
+                 float *logits, struct err *e)
+{
+    return gpt2_prefill_at(m, 0, ids, len, B, T, logits, e);
+}
+
+/* Idle rows take id 0 at position 0: computed and thrown away, they touch no cache. */
+static int put_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B,
+                    int32_t *host, struct err *e)
+{
+    for (int64_t b = 0; b < B; b++) {
+        if (pos[b] >= m->use.length)
+            return err_set(e, "model: position %d in row %lld, but it was opened for %lld", pos[b],
+                           (long long)b, (long long)m->use.length);
+        if (pos[b] >= 0 && (ids[b] < 0 || ids[b] >= m->vocab))
+            return err_set(e, "model: id %d in row %lld is outside the vocabulary of %lld", ids[b],
+                           (long long)b, (long long)m->vocab);
+        host[b] = pos[b] < 0 ? 0 : ids[b];
+        host[B + b] = pos[b] < 0 ? 0 : pos[b];
+    }
+    struct tensor t = tensor_2d(DTYPE_I32, m->ids, B, 1), at = tensor_1d(DTYPE_I32, m->pos, B);
+    op_put(m->b, &t, host);
+    op_put(m->b, &at, host + B);
+    return 0;
+}
+
+int gpt2_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B, float *logits,
+              struct err *e)
+{
+    if (check_decode(m, 0, B, e))
+        return -1;
+    int32_t *host = mem_array((size_t)B * 2, sizeof *host);
+    int rc = put_step(m, ids, pos, B, host, e);
+    free(host);
+    if (rc)
+        return -1;
+    gpt2_forward_step(m, pos, B);
+    for (int64_t b = 0; b < B; b += m->head_rows) {
+        int64_t n = B - b < m->head_rows ? B - b : m->head_rows;
+        struct tensor out = gpt2_head(m, b, n);
+        op_get(m->b, logits + b * m->vocab, &out);
+        if (op_sync(m->b, e))
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,99 @@
+/* gpt2_private: what gpt2.c, gpt2_plan.c, gpt2_decode.c and optim.c share. Nobody else includes it.
+ *
+ * Buffers come from one list of sizes (gpt2_buffers), which the plan sums and gpt2_new allocates:
+ * so the plan is exact by construction.
+ */
+#ifndef TRAINER_GPT2_PRIVATE_H
+#define TRAINER_GPT2_PRIVATE_H
+
+#include "trainer/gpt2.h"
+#include "trainer/ops.h"
+
+/* Weights (or gradients) of one block: views into the flat vector. qkvb.data NULL: no bias. */
+struct block {
+    struct tensor ln1w, ln1b, qkvw, qkvb, projw, projb, ln2w, ln2b, fcw, fcb, outw, outb;
+};
+struct weights {
+    struct tensor flat, wte, wpe, lnfw, lnfb, head; /* head: wte when tied */
+    struct block *block;
+};
+
+/* What a block keeps for its backward pass. While not training all blocks share one of these, and
+ * x, mid are the same storage: the residual stream is updated in place. */
+struct kept {
+    float *x, *norm1, *qkv, *att, *mid, *norm2, *pre, *act;
+    float *mean1, *rstd1, *mean2, *rstd2, *lse;
+};
+
+enum { BUFFERS = 48 };
+enum buffer_kind {
+    BUFFER_PARAMS,
+    BUFFER_GRADS,
+    BUFFER_MOMENTS,
+    BUFFER_ACTS,
+    BUFFER_LOGITS,
+    BUFFER_KV,
+};
+enum buffer_home { HOME_MODEL, HOME_KEPT, HOME_CACHE_K, HOME_CACHE_V };
+struct buffer {
+    enum buffer_kind kind;
+    int64_t bytes, copies; /* copies: one a block */
+    enum buffer_home home; /* where its pointer goes: in struct gpt2, in kept[i], cache_x[i] */
+    size_t at;             /* offset of the pointer there */
+};
+
+struct gpt2 {
+    struct backend *b;
+    struct model_config c;
+    struct gpt2_use use;
+    struct arena arena;
+    struct params params;
+    int64_t width, inner, heads, layers, vocab;
+    int64_t rows;      /* most rows (B x T) of one pass */
+    int64_t head_rows; /* rows whose logits are there at once */
+    struct weights w, g;
+    struct tensor m, v;                                /* moments, flat */
+    struct kept *kept;                                 /* layers of them, or one */
+    float *last_x, *last_norm, *last_mean, *last_rstd; /* behind the last block */
+    float *branch; /* output of a branch before it joins the residual */
+    float *d_res, *d_branch, *d_norm, *d_qkv, *d_act; /* gradients on the way back */
+    float *logits, *loss, *scalars;                   /* scalars: scale, sum, skip */
+    int32_t *ids, *targets, *pos;
+    uint64_t *seq;
+    float **cache_k, **cache_v; /* one each a block: [batch, heads, length, head size] */
+    gpt2_watch_fn *watch;
+    void *watch_ctx;
+};
+
+/* Rows (B x T) that one pass may hold, and rows of logits at once. */
+int64_t gpt2_rows(const struct gpt2_use *u);
+int64_t gpt2_head_rows(const struct model_config *c, int64_t rows);
+/* All buffers of a use, BUFFERS at most; returns how many. */
+int gpt2_buffers(const struct model_config *c, const struct gpt2_use *u, struct buffer *out);
+
+/* One pass through all blocks. B x T <= rows. Leaves the normalised last state in last_norm. */
+struct gpt2_pass {
+    int64_t B, T;
+    bool train;          /* keep what backward needs, apply dropout */
+    uint64_t seed, step; /* of the dropout keys */
+    int64_t cache_row;   /* >= 0: also write k and v into cache rows from here on */
+};
+void gpt2_forward(struct gpt2 *m, const struct gpt2_pass *p);
+/* One position a row against the cache; m->pos holds the positions with 0 for idle rows, pos < 0
+ * for them. B <= batch. */
+void gpt2_forward_step(struct gpt2 *m, const int32_t *pos, int64_t B);
+/* A tensor of the table in a flat vector; data NULL: not there. */
+struct tensor gpt2_view(const struct params *p, struct tensor flat, const char *name);
+void gpt2_bind_block(struct block *k, const struct params *p, struct tensor flat, int64_t l);
+/* Logits of rows [from, from + n) of last_norm into m->logits, n <= head_rows. */
+struct tensor gpt2_head(struct gpt2 *m, int64_t from, int64_t n);
+/* B, T in range and ids inside the vocabulary; says what is wrong. */
+int gpt2_check(const struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, struct err *e);
+void gpt2_put_ids(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T);
+/* The backward pass behind a forward pass with train: d_res holds nothing, d_norm the gradient of
+ * last_norm. Adds into g. */
+void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p);
+/* Tells the debug hook. layer < 0: name stands alone. */
+void gpt2_tell(struct gpt2 *m, int64_t layer, const char *name, const struct tensor *t);
+
+#endif
