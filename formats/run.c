@@ -57,6 +57,8 @@ static const struct field run_data_fields[] = {
      .help = "docs: bytes that are no UTF-8 become U+FFFD, stop the run, or stay"},
     {"shard_tokens", FIELD_I64, AT(shard_tokens), "100M", 1000, 2147483647,
      .help = "tokens in one shard file"},
+    {"paragraphs", FIELD_I64, AT(paragraphs), "0", 0, 1e9,
+     .help = "docs: cut longer texts into documents of about this many bytes; 0: never"},
     {0},
 };
 #undef AT
@@ -177,6 +179,10 @@ static const struct field eval_config_fields[] = {
     {"windows", FIELD_BOOL, AT(windows), "true", .help = "loss over the test tokens in windows"},
     {"documents", FIELD_BOOL, AT(documents), "true", .help = "loss of each test document alone"},
     {"instruct", FIELD_BOOL, AT(instruct), "true", .help = "answer the test instructions"},
+    {"start", FIELD_I64, AT(start), "0", 0, 9e15,
+     .help = "windows: first token of the slice of the test split"},
+    {"tokens", FIELD_I64, AT(tokens), "0", 0, 9e15,
+     .help = "windows: tokens predicted in the slice; 0: to the end of the split"},
     {"batch", FIELD_I64, AT(batch), "8", 1, 65536, .help = "sequences at once; changes no number",
      .flags = FIELD_VOLATILE},
     {"max_new_tokens", FIELD_I64, AT(max_new_tokens), "64", 1, 1048576,

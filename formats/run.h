@@ -23,17 +23,18 @@ struct run_about {
 /* [data]: data, vocabulary and shard stages. */
 enum data_kind { DATA_CORPUS, DATA_DOCS, DATA_SHARDS };
 struct run_data {
-    struct str run;  /* take data, vocab and shards of this run instead */
-    int kind;        /* enum data_kind */
-    int64_t docs, seed; /* corpus */
+    struct str run;          /* take data, vocab and shards of this run instead */
+    int kind;                /* enum data_kind */
+    int64_t docs, seed;      /* corpus */
     struct strs train, test; /* docs: paths; $DATA is replaced */
     struct str shards;       /* shards: folder or name of a fetchable source */
     struct str instruct;     /* instruction JSON/JSONL; empty with corpus: its own; "none" */
     double instruct_test, instruct_val; /* shares: contiguous as train | test | val */
-    bool clean;      /* docs: BOM away, CRLF to LF, blank-line runs to one */
-    double holdout;  /* share of documents for test when there is no test path */
-    int bad_utf8;    /* enum bad_utf8 */
+    bool clean;                         /* docs: BOM away, CRLF to LF, blank-line runs to one */
+    double holdout;                     /* share of documents for test when there is no test path */
+    int bad_utf8;                       /* enum bad_utf8 */
     int64_t shard_tokens;
+    int64_t paragraphs; /* split longer texts into documents of about this many bytes; 0: never */
 };
 
 /* [vocab] */
@@ -46,8 +47,8 @@ struct run_vocab {
 /* [model]: shape; GPT-2. */
 struct model_config {
     int64_t layers, heads, width, context;
-    int64_t vocab;  /* 0: the shards' vocabulary */
-    int64_t inner;  /* 0: 4 * width */
+    int64_t vocab; /* 0: the shards' vocabulary */
+    int64_t inner; /* 0: 4 * width */
     bool qkv_bias, tied;
     double dropout; /* embedding, attention and residual */
     double norm_eps, init_std;
@@ -61,23 +62,23 @@ enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16 
 /* [train]: pre-training. */
 struct train_config {
     int64_t seed;
-    struct str tokens;      /* "800K", "3.2G" or "20n" = 20 x parameters, up to whole steps */
-    int64_t batch;          /* sequences in a global step */
-    int64_t micro_batch;    /* sequences at once; 0 = auto */
-    double lr, min_lr;      /* min_lr: share of lr at the end */
+    struct str tokens;   /* "800K", "3.2G" or "20n" = 20 x parameters, up to whole steps */
+    int64_t batch;       /* sequences in a global step */
+    int64_t micro_batch; /* sequences at once; 0 = auto */
+    double lr, min_lr;   /* min_lr: share of lr at the end */
     int schedule;
-    double warmup;          /* share of the steps */
+    double warmup; /* share of the steps */
     double weight_decay;
     int decay;
     double beta1, beta2, eps, clip; /* clip 0: off */
     bool shuffle;
     int64_t checkpoint_every, keep; /* steps; 0: at the end only */
     int64_t val_every, val_tokens;  /* 0: off */
-    double spike_z;          /* skip updates whose loss or norm is beyond z; 0: off */
-    int64_t max_skips;       /* stop after this many in a row */
-    double max_hours;        /* 0: no limit */
-    struct str backend;      /* auto, cpu, cuda */
-    int64_t threads;         /* 0: all */
+    double spike_z;                 /* skip updates whose loss or norm is beyond z; 0: off */
+    int64_t max_skips;              /* stop after this many in a row */
+    double max_hours;               /* 0: no limit */
+    struct str backend;             /* auto, cpu, cuda */
+    int64_t threads;                /* 0: all */
     int precision;
 };
 
@@ -87,14 +88,15 @@ struct finetune_config {
     double lr, weight_decay, clip, warmup;
     int64_t epochs, batch, patience; /* patience: epochs without a better val loss before stop */
     bool mask_prompt;
-    double dropout;      /* -1: the model's */
+    double dropout;       /* -1: the model's */
     struct str template_; /* "alpaca" or a template file; key "template" */
-    int64_t max_tokens;  /* examples longer than this (0: context) are dropped and counted */
+    int64_t max_tokens;   /* examples longer than this (0: context) are dropped and counted */
 };
 
 /* [eval] */
 struct eval_config {
     bool windows, documents, instruct;
+    int64_t start, tokens; /* slice of the test split for windows; tokens 0: to its end */
     int64_t batch, max_new_tokens;
     double temperature, top_p;
     int64_t top_k, seed;
@@ -105,8 +107,8 @@ struct score_config {
     struct strs scorers; /* exact, overlap */
 };
 struct judge_config {
-    struct str judge;    /* spec, e.g. ollama:llama3; empty: no judge */
-    struct str prompt;   /* "score100" or a prompt file */
+    struct str judge;  /* spec, e.g. ollama:llama3; empty: no judge */
+    struct str prompt; /* "score100" or a prompt file */
     int64_t concurrency, max_requests, retries, max_tokens, seed;
     double timeout, temperature, max_failed;
 };
