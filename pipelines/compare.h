@@ -1,0 +1,85 @@
+/* compare: what may be said of the differences between runs.
+ *
+ * Comparability is decided per metric: two metrics compare when all their identity strings (slice,
+ * vocabulary, context, window rule, precision, item and prompt hashes...) are equal and their units
+ * have the same ids; else the metric is refused by name, or marked with `allow`.
+ *
+ * Each difference has two verdicts. "These checkpoints": paired over items, cluster jackknife, p by
+ * sign flips, Holm over primary metrics x runs. "These recipes": seed noise, t over runs of a group
+ * with pooled sd; with one seed in an arm it is not estimable unless a group's sd is borrowed.
+ */
+#ifndef PIPELINES_COMPARE_H
+#define PIPELINES_COMPARE_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "formats/result.h"
+#include "pipelines/table.h"
+#include "scoring/stats.h"
+
+enum verdict {
+    VERDICT_NONE,
+    VERDICT_BETTER,
+    VERDICT_WORSE,
+    VERDICT_NOT_SEEN,
+    VERDICT_NOT_ESTIMABLE
+};
+extern const char *const verdict_names[];
+
+/* One metric of one run against the baseline's. */
+struct delta {
+    size_t run;
+    const struct metric *m;    /* NULL: this run has no such metric */
+    const struct metric *base; /* NULL: the baseline has none */
+    const char *refused;       /* why the two don't compare; NULL: they do */
+    bool allowed;              /* refused, but asked for with allow */
+    struct estimate est;       /* run minus baseline */
+    double p_holm;             /* NaN: exploratory or not estimable */
+    enum verdict verdict;
+};
+/* One group of runs against the baseline's group. */
+struct recipe {
+    struct str group;
+    int64_t seeds, base_seeds;
+    struct estimate est;
+    const char *why; /* not estimable because... */
+    enum verdict verdict;
+    double sd; /* of seeds, pooled or borrowed; NaN: unknown */
+    int64_t sd_df;
+    double effect;  /* difference of the means */
+    int64_t needed; /* seeds an arm that would detect it; -1: more than 1000 */
+};
+struct compared_metric {
+    struct str name, task;
+    struct delta *delta;   /* nruns of them, in the order of the runs */
+    struct recipe *recipe; /* nrecipes */
+    size_t nrecipes;
+    double floor; /* oracle bits per byte; NaN: unknown */
+};
+struct comparison {
+    const struct result *run;
+    size_t nruns, baseline;
+    struct compared_metric *metric;
+    size_t nmetrics;
+    size_t refused, compared; /* pairs */
+    struct arena arena;
+};
+struct compare_options {
+    const char *baseline; /* name of a run; NULL: the first */
+    const char *seed_sd;  /* group whose seed sd is borrowed; NULL: none */
+    bool allow;
+    double level; /* 0.95 */
+};
+
+int compare_runs(struct comparison *c, const struct result *runs, size_t n,
+                 const struct compare_options *o, struct err *e);
+void compare_release(struct comparison *c);
+
+/* Text, Markdown or CSV for people; digits: after the point, -1: by the interval's width. */
+void compare_print(const struct comparison *c, enum table_format f, int digits, struct buf *out);
+struct json *compare_json(const struct comparison *c);
+
+#endif

@@ -1,0 +1,53 @@
+# run.mk: runs as make stages. Included by the Makefile.
+#
+#   make run RUN=novels DATA=folder [HARDWARE=8xa100-40] [SET="train.lr=1e-3 train.seed=2"]
+#   make compare RUNS="a b"           make demo [JUDGE=ollama:llama3]
+#
+# `assay stages` writes $(BUILD)/runs/NAME.mk, one stamp per section of options and the resolved
+# run.ini; each is rewritten only when it changed. A stage's target is its manifest. make looks at
+# times, the stage itself at its key: a stage whose key matches says so and does nothing.
+
+RUNS_DIR ?= runs
+RUN      ?=
+RUNS     ?=
+SET      ?=
+DATA     ?=
+JUDGE    ?=
+HARDWARE ?=
+# Stages that compute take one lock, so -j never trains twice on one machine.
+LOCK     ?= flock $(RUNS_DIR)/.lock
+
+DEMO := demo-base-1 demo-base-2 demo-slow-1
+HARDWARE_INI := $(HARDWARE:%=pipelines/hardware/%.ini)
+
+# Which runs this call is about; deps come first in a call of their own, so that the tool can be built.
+ACTIVE := $(sort $(ACTIVE_RUNS))
+RUN_INI = $(firstword $(wildcard pipelines/runs/$(1).ini $(1)) pipelines/runs/$(1).ini)
+SETS   := $(SET) $(JUDGE:%=judge.judge=%)
+
+ifneq ($(ACTIVE),)
+# A changed SET must rewrite the rules.
+$(BUILD)/runs/%.set: FORCE
+	$(Q)mkdir -p $(@D) $(RUNS_DIR); echo '$(SETS)' | cmp -s - $@ || echo '$(SETS)' > $@
+$(BUILD)/runs/%.mk: pipelines/runs/%.ini $(BUILD)/runs/%.set $(TOOL) $(wildcard pipelines/runs/*.ini)
+	$(Q)$(TOOL) stages $< --name $* --runs $(RUNS_DIR) --out $@ $(SETS:%=--set %)
+include $(ACTIVE:%=$(BUILD)/runs/%.mk)
+endif
+
+run-active: $(ACTIVE:%=run-%)
+
+run: deps ## RUN=name: the whole chain of one run file in pipelines/runs/
+	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(patsubst pipelines/runs/%.ini,%,$(wildcard pipelines/runs/*.ini))" >&2; exit 2; }
+	@test -f pipelines/runs/$(RUN).ini || { echo "no run file pipelines/runs/$(RUN).ini; there are: $(patsubst pipelines/runs/%.ini,%,$(wildcard pipelines/runs/*.ini))" >&2; exit 2; }
+	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(RUN)"
+
+compare: $(TOOL) ## RUNS="a b": the comparison of finished runs
+	@test -n "$(RUNS)" || { echo 'which runs? RUNS="a b"' >&2; exit 2; }
+	$(Q)$(TOOL) compare $(RUNS:%=$(RUNS_DIR)/%/result.msgpack)
+
+demo: deps ## the whole chain on the CPU: corpus, vocabulary, three runs, comparison (minutes)
+	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(DEMO)"
+	$(Q)$(if $(JUDGE),:,echo 'judge: none configured, so no judged scores (JUDGE=ollama:llama3, say, asks one)' >&2)
+	$(Q)$(TOOL) compare $(DEMO:%=$(RUNS_DIR)/%/result.msgpack)
+
+.PHONY: run run-active compare demo

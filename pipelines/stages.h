@@ -1,0 +1,31 @@
+/* stages: a run file becomes make rules. One stage, one rule: target manifest, prerequisite
+ * manifests and option stamps, one command line.
+ *
+ * make decides by times what to look at, each command decides by its key whether to work; so `make
+ * -n` tells the truth and a rule that make runs needlessly costs milliseconds. Rules are written for
+ * the variables TOOL, RUNS_DIR, DATA, LOCK and HARDWARE of pipelines/run.mk.
+ */
+#ifndef PIPELINES_STAGES_H
+#define PIPELINES_STAGES_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "formats/run.h"
+
+/* Sections of a run file, the units of stamps. */
+extern const char *const stage_sections[]; /* "data", "vocab", ..., NULL */
+
+struct stages_in {
+    const char *name;   /* of the run */
+    const char *stamps; /* folder of the stamp files */
+    const struct run *run;
+};
+
+/* The make text of a run's stages. */
+int stages_write(const struct stages_in *in, struct buf *mk, struct arena *a, struct err *e);
+/* The whole run file, resolved: every key, in table order, without includes. */
+void stages_ini(const struct run *r, struct buf *out);
+/* One section of it. */
+void stages_section(const struct run *r, const char *section, struct buf *out);
+
+#endif
