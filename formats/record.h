@@ -11,10 +11,12 @@
  * |   n   | payload: one msgpack map, keys are the field names                      |
  *
  * Little-endian. A file whose last record is cut (by a kill) is readable: the torn tail is dropped
- * and said once on stderr. Damage before the last record is an error with its offset. Unknown keys
+ * and said once on stderr. Damage before the last record is an error with its offset; so is a
+ * damaged length that would swallow whole records. Unknown keys
  * are kept in the REST row if the schema has one. Integers are written in their shortest form,
  * reals as float64, absent values are left out. Depth is limited to 32.
- * msgpack-c behind one door: formats/record.c.
+ * A file of an older schema version is read (new keys get their defaults), one of a newer is not.
+ * msgpack-c behind one door: formats/record.c. One struct records is used by one thread.
  */
 #ifndef FORMATS_RECORD_H
 #define FORMATS_RECORD_H
@@ -25,6 +27,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/field.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 struct records;
@@ -37,14 +40,17 @@ enum record_mode {
 
 struct records *records_open(const char *path, const struct schema *s, enum record_mode mode,
                              struct err *e);
-/* 1 got, 0 end, -1 failed. Strings and arrays of *rec live in the arena. */
+/* With s = NULL and RECORD_READ any schema is read, by records_next_json only.
+ * 1 got, 0 end, -1 failed. Strings and arrays of *rec live in the arena. */
 int records_next(struct records *r, void *rec, struct arena *a, struct err *e);
+/* The next record as it stands in the file; checked against the table if there is one. */
+int records_next_json(struct records *r, struct json **v, struct err *e);
 int records_append(struct records *r, const void *rec, struct err *e);
 int records_sync(struct records *r, struct err *e); /* journals: fdatasync */
 /* Ends it. On WRITE: flush, fsync, rename. Frees r also when it fails. */
 int records_close(struct records *r, struct err *e);
-void records_abort(struct records *r); /* WRITE: no file appears. NULL is fine */
-bool records_torn(const struct records *r); /* a torn tail was dropped */
+void records_abort(struct records *r);        /* WRITE: no file appears. NULL is fine */
+bool records_torn(const struct records *r);   /* a torn tail was dropped */
 int records_version(const struct records *r); /* schema version in the file */
 
 /* Name of the schema that a record file holds, for `assay cat`. */
