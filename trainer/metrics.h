@@ -1,0 +1,44 @@
+/* metrics: metrics.jsonl, the journal of a training run: one JSON object a line, one line a step.
+ *
+ * {"step","tokens","loss","lr","norm","ms","ms_data","tokens_per_s"} always; "epoch", "val_loss",
+ * "skipped" where there is something to say. step counts from 1, loss is in nats a valid target
+ * over all micro-batches of the step, norm is before clipping. Numbers that are not finite are
+ * null. A run that goes on from a checkpoint cuts the file back to that step first, so no step is
+ * there twice; a torn last line is dropped; damage before it is an error that names the line.
+ */
+#ifndef TRAINER_METRICS_H
+#define TRAINER_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+struct metrics_row {
+    int64_t step, tokens, epoch; /* epoch 0: not said */
+    double loss, lr, norm;
+    double val_loss;    /* NaN: none */
+    double ms, ms_data; /* of the step; waiting for data */
+    double tokens_per_s;
+    bool skipped; /* the update was left out */
+};
+struct metrics {
+    int fd;
+    const char *path;
+    bool open;
+};
+/* Keeps the lines of steps <= keep and appends behind them; keep 0 starts an empty file. */
+int metrics_open(struct metrics *m, const char *path, int64_t keep, struct err *e);
+int metrics_add(struct metrics *m, const struct metrics_row *r, struct err *e);
+int metrics_sync(struct metrics *m, struct err *e);
+void metrics_close(struct metrics *m);
+
+/* All rows of a file, in the arena. */
+int metrics_read(const char *path, struct metrics_row **rows, size_t *n, struct arena *a,
+                 struct err *e);
+/* q-quantile (0..1) of v by linear interpolation; sorts v. NaN if n is 0. */
+double metrics_quantile(double *v, size_t n, double q);
+
+#endif
