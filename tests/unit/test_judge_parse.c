@@ -1,0 +1,242 @@
+/* The judge's pure half: what an answer of a judge amounts to, how a question is built, keys. */
+#include "scoring/judge.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "tests/tap.h"
+
+static struct arena arena;
+
+static void verdict(const char *text, int finish, int outcome, double value, const char *what)
+{
+    struct response r = {.text = str_z(text), .finish = finish};
+    double got;
+    struct str detail;
+    int o = judge_verdict(&r, &got, &detail, &arena);
+    bool same = o == outcome && (outcome == OUTCOME_SCORED ? got == value : isnan(got));
+    CHECK(same && (detail.n > 0), "%s is %s%s", what, outcome_names[outcome],
+          outcome == OUTCOME_SCORED ? " with its number" : ", no number");
+    if (!same)
+        printf("# got %s %g (%.*s)\n", outcome_names[o], got, STR_ARG(detail));
+}
+
+static void scored(const char *text, double value)
+{
+    char what[200];
+    snprintf(what, sizeof what, "\"%s\"", text);
+    for (char *c = what; *c; c++)
+        if (*c == '\n')
+            *c = '|';
+    verdict(text, FINISH_STOP, OUTCOME_SCORED, value, what);
+}
+
+static void failed(const char *text)
+{
+    char what[200];
+    snprintf(what, sizeof what, "\"%s\"", text);
+    for (char *c = what; *c; c++)
+        if (*c == '\n' || *c == '#') /* "#" starts a TAP directive */
+            *c = '|';
+    verdict(text, FINISH_STOP, OUTCOME_PARSE_FAILED, 0, what);
+}
+
+static void test_scored(void)
+{
+    scored("85", 85);
+    scored("0", 0);
+    scored("100", 100);
+    scored("  85 \r\n", 85);
+    scored("85/100", 85);
+    scored("85 / 100", 85);
+    scored("Score: 85", 85);
+    scored("score = 7", 7);
+    scored("**Score: 85**", 85);
+    scored("**Score:** 85", 85);
+    scored("**85**", 85);
+    scored("Score: 85 out of 100", 85);
+    scored("The answer names the right author but not the year.\n\nScore: 60", 60);
+    scored("It scores 3 points for style and 4 for content.\n85/100", 85);
+    scored("Score: 60\nSo my verdict stands.\nScore: 60", 60);
+    scored("<think>Perhaps 10? Or\n20\n</think>\n85", 85);
+}
+
+static void test_failed(void)
+{
+    failed("");
+    failed(" \n ");
+    failed("101");
+    failed("150/100");
+    failed("1000000000000000000000");
+    failed("-5");
+    failed("8.5");
+    failed("85.5");
+    failed("85,");
+    failed("007");
+    failed("85%");
+    failed("8/10");
+    failed("85/1000");
+    failed("Score: high");
+    failed("Score 85 or 90");
+    failed("I would give this 85.");
+    failed("This is a correct answer, 3 of 4 facts are right.");
+    failed("There are 9 planets\n9");
+    failed("The answer is 85\n85");
+    failed("Score: 40\nScore: 60");
+    failed("60/100\nScore: 40");
+    failed("40\n\n60");
+    failed("```\n85\n```");
+    failed("```json\n{\"score\": 85}\n```");
+    failed("{\"score\": 85}");
+    failed("Score: 85\nI hope this helps!");
+    failed("downscore: 85");
+    failed("\xef\xbc\x98\xef\xbc\x95"); /* full-width 85 */
+    failed("eighty-five");
+    failed("$ERROR$");
+    failed("NaN");
+    failed("0x55");
+    failed("[[85]]");
+}
+
+static void test_classes(void)
+{
+    verdict("10", FINISH_LENGTH, OUTCOME_TRUNCATED, 0, "\"10\" cut at the limit");
+    verdict("<think>It is 85, so\n85", FINISH_STOP, OUTCOME_TRUNCATED, 0, "an open <think>");
+    verdict("85", FINISH_FILTER, OUTCOME_REFUSED, 0, "a filtered answer, whatever its text");
+    verdict("85", FINISH_ERROR, OUTCOME_TRANSPORT_FAILED, 0, "an error, whatever its text");
+    double v;
+    struct str d;
+    CHECK_INT(judge_verdict(NULL, &v, &d, &arena), OUTCOME_NOT_RUN, "no response is not_run");
+    CHECK(isnan(v), "not_run has no number");
+    char *big = mem_alloc(1 << 20);
+    memset(big, '7', (1 << 20) - 1);
+    big[(1 << 20) - 1] = 0;
+    struct response r = {.text = str_z(big), .finish = FINISH_STOP};
+    CHECK_INT(judge_verdict(&r, &v, &d, &arena), OUTCOME_PARSE_FAILED, "a MiB of digits fails");
+    CHECK(d.n < 400, "and the detail stays short");
+    free(big);
+}
+
+static const char *question(const char *prompt, const struct item *it, const char *answer)
+{
+    struct judge_prompt p = {.text = str_z(prompt)};
+    struct buf b = {0};
+    judge_question(&p, it, str_z(answer), &b);
+    const char *out = str_dup(&arena, buf_str(&b));
+    buf_release(&b);
+    return out;
+}
+
+static void test_question(void)
+{
+    struct item it = {.instruction = STR_LIT("Name {answer}"),
+                      .input = STR_LIT(""),
+                      .reference = STR_LIT("R {input}")};
+    CHECK_STR(question("[{instruction}|{reference}|{answer}]", &it, "A {reference} {"),
+              "[Name {answer}|R {input}|A {reference} {]",
+              "fields are put in once: braces in an answer stay");
+    CHECK_STR(question("a{?input}<{input}>{/input}b{?reference}<{reference}>{/reference}{answer}",
+                       &it, "x"),
+              "ab<R {input}>x", "an optional part stands only where its field is not empty");
+    CHECK_STR(question("{\"score\": 1} { } {Answer} {answer", &it, "x"),
+              "{\"score\": 1} { } {Answer} {answer", "other braces are text");
+}
+
+static int load_text(const char *text, struct judge_prompt *p, struct err *e)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/prompt.txt", tap_tmp());
+    if (file_write_all(path, str_z(text), e))
+        return -1;
+    return judge_prompt_load(p, str_z(path), &arena, e);
+}
+
+static void test_prompt(void)
+{
+    struct judge_prompt p;
+    struct err e = {0};
+    for (const struct judge_prompt_text *t = judge_prompts; t->name; t++) {
+        CHECK_INT(judge_prompt_load(&p, str_z(t->name), &arena, &e), 0, "prompt %s loads", t->name);
+        char hex[65];
+        sha256_hex(str_z(t->text), hex);
+        CHECK_STR(p.hash, hex, "prompt %s: its hash is of its text", t->name);
+    }
+    CHECK_INT(load_text("{instruction} {answer}\n", &p, &e), 0, "a file is a prompt");
+    CHECK(str_eqz(p.text, "{instruction} {answer}"), "without its last line end");
+    CHECK(load_text("{instruction} {anwser}", &p, &e) == -1 && strstr(e.msg, "{anwser}") &&
+              e.code == EXIT_USAGE,
+          "an unknown field is named: %s", e.msg);
+    CHECK(load_text("{instruction}", &p, &e) == -1 && strstr(e.msg, "{answer}"),
+          "a prompt without the answer is refused: %s", e.msg);
+    CHECK(load_text("{?input}{instruction}{answer}", &p, &e) == -1 && strstr(e.msg, "closed"),
+          "an open part is refused: %s", e.msg);
+    CHECK(load_text("{instruction}{answer}{/input}", &p, &e) == -1 && strstr(e.msg, "closes"),
+          "a close without an open is refused: %s", e.msg);
+    CHECK(load_text("{instruction}{answer}\xff", &p, &e) == -1 && strstr(e.msg, "UTF-8"),
+          "bad UTF-8 is refused: %s", e.msg);
+    CHECK(judge_prompt_load(&p, STR_LIT("no/such/prompt"), &arena, &e) == -1 &&
+              strstr(e.msg, "no/such/prompt"),
+          "a missing file is named: %s", e.msg);
+}
+
+static void test_key(void)
+{
+    struct item a = {.id = STR_LIT("1"), .instruction = STR_LIT("ab"), .input = STR_LIT("c")};
+    struct item b = {.id = STR_LIT("1"), .instruction = STR_LIT("a"), .input = STR_LIT("bc")};
+    struct judge_prompt p = {.hash = "h"}, q = {.hash = "i"};
+    char base[65], other[65];
+    judge_key(&a, STR_LIT("x"), STR_LIT("j"), &p, base);
+    judge_key(&a, STR_LIT("x"), STR_LIT("j"), &p, other);
+    CHECK_STR(base, other, "the same parts give the same key");
+    judge_key(&b, STR_LIT("x"), STR_LIT("j"), &p, other);
+    CHECK(strcmp(base, other) != 0, "moving a byte from one part to the next changes the key");
+    judge_key(&a, STR_LIT("y"), STR_LIT("j"), &p, other);
+    CHECK(strcmp(base, other) != 0, "another answer changes the key");
+    judge_key(&a, STR_LIT("x"), STR_LIT("k"), &p, other);
+    CHECK(strcmp(base, other) != 0, "another judge changes the key");
+    judge_key(&a, STR_LIT("x"), STR_LIT("j"), &q, other);
+    CHECK(strcmp(base, other) != 0, "another prompt changes the key");
+}
+
+static void test_summary(void)
+{
+    struct score v[10] = {0};
+    for (int i = 0; i < 10; i++) {
+        v[i].item = str_printf(&arena, "i%d", i);
+        v[i].value = 10.0 * i;
+    }
+    v[8].outcome = OUTCOME_PARSE_FAILED;
+    v[9].outcome = OUTCOME_REFUSED;
+    v[8].value = v[9].value = NAN;
+    struct judge_summary s;
+    judge_summarise(v, 10, &s);
+    CHECK_NEAR(s.mean, 35, 1e-12, "failures are not in the mean");
+    CHECK_NEAR(s.lo_all, 28, 1e-12, "worst case: each failure 0");
+    CHECK_NEAR(s.hi_all, 48, 1e-12, "best case: each failure 100");
+    CHECK_INT(s.count[OUTCOME_SCORED], 8, "scored are counted");
+    CHECK_INT(s.count[OUTCOME_PARSE_FAILED] + s.count[OUTCOME_REFUSED], 2, "and the failures");
+    /* mean 35, sd of 0..70 in steps of 10 = 24.4949, / sqrt(8) * t(7) 2.364624 */
+    CHECK_NEAR(s.lo, 35 - 2.364624 * 24.494897 / sqrt(8), 1e-3, "95%% interval, lower end");
+    CHECK_NEAR(s.hi, 35 + 2.364624 * 24.494897 / sqrt(8), 1e-3, "95%% interval, upper end");
+    for (int i = 0; i < 8; i++)
+        v[i].cluster = i < 4 ? STR_LIT("A") : STR_LIT("B");
+    judge_summarise(v, 10, &s);
+    CHECK(isnan(s.lo) && s.why, "two clusters give no interval, and the reason: %s",
+          s.why ? s.why : "none");
+    judge_summarise(v + 8, 2, &s);
+    CHECK(isnan(s.mean) && s.lo_all == 0 && s.hi_all == 100,
+          "nothing scored: no mean, bounds 0..100");
+}
+
+int main(void)
+{
+    test_scored();
+    test_failed();
+    test_classes();
+    test_question();
+    test_prompt();
+    test_key();
+    test_summary();
+    file_remove_tree(tap_tmp(), &(struct err){0});
+    arena_release(&arena);
+    return tap_done();
+}
