@@ -1,0 +1,124 @@
+/* assay doctor: what this machine and this binary have, a line each. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/command.h"
+#include "base/file.h"
+#include "eval/model.h"
+#include "pipelines/result.h"
+#include "trainer/backend.h"
+
+struct opt {
+    struct str judge, dir;
+};
+static const struct field fields[] = {
+    {.name = "judge",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, judge),
+     .def = "",
+     .help = "a judge to ask one short question, e.g. ollama:llama3"},
+    {.name = "dir",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, dir),
+     .def = ".",
+     .help = "folder whose free disk space is told"},
+    {0},
+};
+static const struct schema options = {"doctor", 1, sizeof(struct opt), fields};
+
+static void backend_line(void *ctx, const char *name, const char *state)
+{
+    (void)ctx;
+    printf("%-12s %s\n", name, state);
+}
+
+/* One request of one token: the probe that tells "reachable". */
+struct probe {
+    bool asked, answered;
+    struct str said;
+    struct arena *a;
+};
+
+static int probe_next(void *ctx, struct request *q, struct err *e)
+{
+    struct probe *p = ctx;
+    (void)e;
+    if (p->asked)
+        return 0;
+    p->asked = true;
+    *q = (struct request){.kind = REQUEST_GENERATE,
+                          .id = STR_LIT("doctor"),
+                          .prompt = STR_LIT("Answer with one word: ready"),
+                          .max_tokens = 8};
+    return 1;
+}
+
+static int probe_done(void *ctx, const struct request *q, const struct response *r, struct err *e)
+{
+    struct probe *p = ctx;
+    (void)q;
+    (void)e;
+    p->answered = r->finish != FINISH_ERROR;
+    p->said = str_copy(p->a, p->answered ? r->text : r->detail);
+    return 0;
+}
+
+static int ask_judge(const char *spec, struct arena *a, struct err *e)
+{
+    struct model m = {0};
+    struct model_options o = {.concurrency = 1, .timeout = 30, .retries = 0};
+    struct probe p = {.a = a};
+    int rc = 1;
+    if (model_open(&m, spec, &o, e) != 0) {
+        printf("%-12s %s: no: %s\n", "judge", spec, e->msg);
+        return 1;
+    }
+    if (m.ops->answer(&m, probe_next, probe_done, &p, e) != 0)
+        printf("%-12s %s: no: %s\n", "judge", spec, e->msg);
+    else if (!p.answered)
+        printf("%-12s %s: no: %.*s\n", "judge", spec, STR_ARG(p.said));
+    else {
+        printf("%-12s %s: answers (\"%.*s\")\n", "judge", spec, STR_ARG(str_trim(p.said)));
+        rc = 0;
+    }
+    model_close(&m);
+    return rc;
+}
+
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    struct opt *o = opt;
+    struct result_hardware h = {0};
+    struct result_software s = {0};
+    result_machine(&h, a);
+    result_software(&s, a);
+    printf("%-12s %.*s, %lld usable, %.1f GiB of memory\n", "cpu", STR_ARG(h.cpu),
+           (long long)h.cpus, h.memory_gib);
+    printf("%-12s %.*s\n", "system", STR_ARG(h.os));
+    printf("%-12s %.*s, commit %.*s%s, %.*s\n", "assay", STR_ARG(s.version), STR_ARG(s.commit),
+           s.dirty == 1 ? " with changes" : "", STR_ARG(s.compiler));
+    for (size_t i = 0; i < s.libraries.n; i++)
+        printf("%-12s %.*s\n", "library", STR_ARG(s.libraries.v[i]));
+    backend_list(backend_line, NULL);
+    int64_t disk = disk_free(str_dup(a, o->dir));
+    if (disk < 0)
+        printf("%-12s unknown\n", "disk");
+    else
+        printf("%-12s %.1f GiB free in %.*s\n", "disk", (double)disk / (1 << 30), STR_ARG(o->dir));
+    static const char *const keys[] = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        printf("%-12s %s is %s\n", "key", keys[i], getenv(keys[i]) ? "set" : "not set");
+    if (o->judge.n == 0) {
+        printf("%-12s none asked (--judge SPEC)\n", "judge");
+        return EXIT_DONE;
+    }
+    return ask_judge(str_dup(a, o->judge), a, e) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+const struct command cmd_doctor = {
+    .room = "pipelines",
+    .name = "doctor",
+    .summary = "what this machine has: cores, memory, backends, libraries, a judge",
+    .options = &options,
+    .run = run,
+};

@@ -1,0 +1,73 @@
+/* assay result: one run folder into one result.msgpack. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/command.h"
+#include "base/log.h"
+#include "formats/record.h"
+#include "pipelines/result.h"
+
+enum { STAGE_VERSION = 1 };
+
+struct opt {
+    struct str run, out, hardware;
+};
+static const struct field fields[] = {
+    {.name = "run", .type = FIELD_STR, .at = offsetof(struct opt, run), .help = "run folder"},
+    {.name = "out",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, out),
+     .def = "",
+     .help = "result file; default: RUN/result.msgpack"},
+    {.name = "hardware",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, hardware),
+     .def = "",
+     .help = "hardware file with the machine's price and peaks; default: this machine, no price"},
+    {0},
+};
+static const struct schema options = {"result", 1, sizeof(struct opt), fields};
+
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    struct opt *o = opt;
+    struct result r;
+    struct hardware hw;
+    struct stage st = {0};
+    int rc = -1;
+    struct str dir_s = o->run;
+    while (dir_s.n > 1 && dir_s.p[dir_s.n - 1] == '/')
+        dir_s.n--;
+    const char *dir = str_dup(a, dir_s);
+    const char *out = o->out.n ? str_dup(a, o->out) : arena_printf(a, "%s/result.msgpack", dir);
+    if (o->hardware.n && hardware_load(&hw, str_dup(a, o->hardware), a, e) != 0)
+        return err_wrap(e, "result");
+    stage_begin(&st, "result", STAGE_VERSION, out, NULL, NULL);
+    if (o->hardware.n)
+        stage_options(&st, "hardware", &hardware_schema, &hw);
+    if (result_collect(&r, dir, o->hardware.n ? &hw : NULL, &st, a, e) != 0) {
+        err_wrap(e, "result");
+        goto out;
+    }
+    stage_options(&st, "config", &run_schema, &r.config);
+    if (stage_fresh(&st)) {
+        rc = EXIT_DONE;
+        goto out;
+    }
+    if (stage_start(&st, e) != 0 || record_save(out, &result_schema, &r, e) != 0 ||
+        stage_output(&st, out, e) != 0 || stage_end(&st, e) != 0)
+        goto out;
+    log_info("%s: %zu metrics of run %.*s", out, r.metrics.n, STR_ARG(r.run));
+    rc = EXIT_DONE;
+out:
+    stage_release(&st);
+    return rc;
+}
+
+const struct command cmd_result = {
+    .room = "pipelines",
+    .name = "result",
+    .summary = "collect a run folder into one result",
+    .options = &options,
+    .run = run,
+};

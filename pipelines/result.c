@@ -1,0 +1,312 @@
+/* result: a run folder collected, see result.h. Paths are those that pipelines/stages.c writes. */
+#include "pipelines/result.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/stream.h"
+#include "formats/shard.h"
+#include "scoring/scorer.h"
+
+enum { CURVE_POINTS = 1000 };
+
+struct collector {
+    struct result *r;
+    const char *dir, *data_dir;
+    struct stage *st;
+    struct arena *a;
+    double eval_seconds;
+};
+
+static const char *in_run(struct collector *c, const char *name)
+{
+    return path_join(c->a, c->dir, name);
+}
+
+/* The manifest of an artefact, registered as an input of the result. */
+static struct json *take_manifest(struct collector *c, const char *artefact, struct err *e)
+{
+    struct json *m = manifest_read(artefact, e);
+    if (!m)
+        return NULL;
+    if (stage_input(c->st, artefact, e) != 0) {
+        json_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+static double fact(const struct json *m, const char *name)
+{
+    const struct json *v = json_get(json_get(m, "facts"), name);
+    return json_num(v ? v : json_get(json_get(m, "volatile"), name));
+}
+
+static struct str fact_str(struct collector *c, const struct json *m, const char *name)
+{
+    const struct json *v = json_get(json_get(m, "facts"), name);
+    return str_copy(c->a, json_str(v ? v : json_get(json_get(m, "volatile"), name)));
+}
+
+static int64_t fact_int(const struct json *m, const char *name)
+{
+    return json_int(json_get(json_get(m, "facts"), name), 0);
+}
+
+/* ---- the curve, from metrics.jsonl -------------------------------------------------------------- */
+
+struct curve_row {
+    double step, tokens, loss, lr, norm, seconds;
+};
+
+static int curve_read(const char *path, struct curve_row **rows, size_t *n, struct err *e)
+{
+    struct stream *s = stream_open(path, e);
+    struct buf line = {0};
+    size_t cap = 0;
+    int got = -1;
+    *rows = NULL;
+    *n = 0;
+    if (!s)
+        return -1;
+    while ((got = stream_line(s, &line, 1 << 20, e)) == 1) {
+        struct err ignored;
+        struct json *j = json_parse(buf_str(&line), &ignored);
+        if (!j) /* a torn tail of a killed run */
+            continue;
+        struct curve_row row = {json_num(json_get(j, "step")), json_num(json_get(j, "tokens")),
+                                json_num(json_get(j, "loss")), json_num(json_get(j, "lr")),
+                                json_num(json_get(j, "norm")), json_num(json_get(j, "seconds"))};
+        json_free(j);
+        if (isnan(row.step) || isnan(row.loss))
+            continue;
+        if (*n == cap)
+            *rows = mem_grow(*rows, (cap = cap ? 2 * cap : 1024) * sizeof **rows);
+        (*rows)[(*n)++] = row;
+    }
+    buf_release(&line);
+    stream_close(s);
+    return got < 0 ? -1 : 0;
+}
+
+/* Thinned to at most CURVE_POINTS: means over equal runs of steps, so that no spike is lost. */
+static void curve_thin(struct collector *c, const struct curve_row *rows, size_t n)
+{
+    struct result_curve *v = &c->r->curve;
+    size_t per = (n + CURVE_POINTS - 1) / CURVE_POINTS, m = per ? (n + per - 1) / per : 0;
+    v->step = (struct i64s){arena_array(c->a, m, 8), m};
+    v->tokens = (struct i64s){arena_array(c->a, m, 8), m};
+    v->loss = (struct f64s){arena_array(c->a, m, 8), m};
+    v->lr = (struct f64s){arena_array(c->a, m, 8), m};
+    v->norm = (struct f64s){arena_array(c->a, m, 8), m};
+    v->seconds = (struct f64s){arena_array(c->a, m, 8), m};
+    for (size_t i = 0; i < m; i++) {
+        size_t from = i * per, to = from + per < n ? from + per : n;
+        double loss = 0, norm = 0;
+        for (size_t k = from; k < to; k++) {
+            loss += rows[k].loss;
+            norm += rows[k].norm;
+        }
+        const struct curve_row *last = &rows[to - 1];
+        v->step.v[i] = (int64_t)last->step;
+        v->tokens.v[i] = isnan(last->tokens) ? 0 : (int64_t)last->tokens;
+        v->loss.v[i] = loss / (double)(to - from);
+        v->norm.v[i] = norm / (double)(to - from);
+        v->lr.v[i] = last->lr;
+        v->seconds.v[i] = last->seconds;
+    }
+}
+
+/* ---- the parts of a run ------------------------------------------------------------------------- */
+
+static int collect_pretrain(struct collector *c, struct err *e)
+{
+    struct result *r = c->r;
+    const char *dir = in_run(c, "pretrain");
+    if (r->config.model.from.n)
+        return 0; /* started at a checkpoint: nothing was trained here */
+    struct json *m = take_manifest(c, dir, e);
+    if (!m)
+        return -1;
+    r->steps = fact_int(m, "steps");
+    r->tokens = fact_int(m, "tokens");
+    r->parameters = fact_int(m, "parameters");
+    r->timing.train_seconds = fact(m, "train_seconds");
+    r->timing.tokens_per_second = fact(m, "tokens_per_second");
+    r->timing.step_ms_p10 = fact(m, "step_ms_p10");
+    r->timing.step_ms_p50 = fact(m, "step_ms_p50");
+    r->timing.step_ms_p90 = fact(m, "step_ms_p90");
+    r->timing.stall_share = fact(m, "stall_share");
+    r->timing.mfu = fact(m, "mfu");
+    double rss = fact(m, "peak_rss");
+    r->timing.peak_rss = isnan(rss) ? FIELD_NONE_I64 : (int64_t)rss;
+    r->software.backend = fact_str(c, m, "backend");
+    r->started = fact_str(c, m, "started");
+    json_free(m);
+    struct curve_row *rows;
+    size_t n;
+    if (curve_read(path_join(c->a, dir, "metrics.jsonl"), &rows, &n, e) != 0)
+        return -1;
+    curve_thin(c, rows, n);
+    free(rows);
+    return 0;
+}
+
+static int collect_data(struct collector *c, struct err *e)
+{
+    struct result_data *d = &c->r->data;
+    const struct run *cfg = &c->r->config;
+    char hex[SHA256_HEX];
+    const char *data = path_join(c->a, c->data_dir, "data");
+    if (file_exists(manifest_path(c->a, data))) {
+        if (manifest_hash(data, hex, e) != 0)
+            return -1;
+        d->data_hash = str_z(arena_strdup(c->a, hex));
+        const char *items = path_join(c->a, data, "instruct_test.msgpack");
+        if (file_exists(items)) {
+            if (manifest_hash(items, hex, e) != 0)
+                return -1;
+            d->instruct_hash = str_z(arena_strdup(c->a, hex));
+        }
+    }
+    const char *shards = path_join(c->a, c->data_dir, "shards");
+    if (cfg->data.kind == DATA_SHARDS || !file_exists(manifest_path(c->a, shards)))
+        return 0;
+    struct tokens t = {0};
+    if (tokens_open(&t, shards, "train", e) != 0)
+        return -1;
+    d->vocab_hash = str_copy(c->a, t.info.vocab_hash);
+    d->text_hash = str_copy(c->a, t.info.text_hash);
+    d->vocab_size = t.info.vocab_size;
+    d->train_tokens = t.info.train_tokens;
+    d->test_tokens = t.info.test_tokens;
+    d->train_docs = t.info.train_docs;
+    d->test_docs = t.info.test_docs;
+    d->train_bytes = t.info.train_bytes;
+    d->test_bytes = t.info.test_bytes;
+    tokens_close(&t);
+    return 0;
+}
+
+static int collect_loss(struct collector *c, struct metrics *m, const char *task, struct err *e)
+{
+    const char *path = in_run(c, arena_printf(c->a, "eval/%s.msgpack", task));
+    if (!file_exists(path))
+        return 0;
+    struct json *man = take_manifest(c, path, e);
+    if (!man)
+        return -1;
+    c->eval_seconds += fact(man, "seconds");
+    json_free(man);
+    return metrics_add_loss(m, task, path, e);
+}
+
+/* One scorer's files over the fine-tuning seeds. form has "%lld" for the seed. */
+static int collect_scores(struct collector *c, struct metrics *m, const char *metric,
+                          const char *prefix, const char *suffix, struct err *e)
+{
+    const struct finetune_config *f = &c->r->config.finetune;
+    size_t n = (size_t)f->seeds;
+    struct strs paths = {arena_array(c->a, n, sizeof(struct str)), 0};
+    for (size_t k = 0; k < n; k++) {
+        const char *path = in_run(c, arena_printf(c->a, "scores/%s-%lld%s", prefix,
+                                                  (long long)f->seed + (long long)k, suffix));
+        if (!file_exists(path))
+            continue;
+        const char *artefact =
+            suffix[1] == 's' ? path_dir(c->a, path) : path; /* judge: the folder */
+        if (stage_input(c->st, artefact, e) != 0)
+            return -1;
+        paths.v[paths.n++] = str_z(path);
+    }
+    if (paths.n == 0)
+        return 0;
+    if (paths.n != n)
+        return err_set(e,
+                       "%s: scores of %zu of %zu fine-tuning seeds are there; run the stages first",
+                       c->dir, paths.n, n);
+    const char *last = str_dup(c->a, paths.v[0]);
+    const char *responses =
+        in_run(c, arena_printf(c->a, "eval/responses-%lld.msgpack", (long long)f->seed));
+    const char *identity[] = {suffix[1] == 's' ? path_dir(c->a, last) : last, responses, NULL};
+    return metrics_add_scores(m, metric, paths, identity, e);
+}
+
+static int collect_metrics(struct collector *c, struct err *e)
+{
+    struct metrics m = {.a = c->a};
+    const struct strs *s = &c->r->config.score.scorers;
+    int rc = -1;
+    if (collect_loss(c, &m, "windows", e) != 0 || collect_loss(c, &m, "documents", e) != 0)
+        goto out;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct scorer *x = scorer_find(s->v[i], e);
+        if (!x || collect_scores(c, &m, x->metric, x->name, ".msgpack", e) != 0)
+            goto out;
+    }
+    if (c->r->config.judge.judge.n &&
+        collect_scores(c, &m, "judge_single", "judge", "/scores.msgpack", e) != 0)
+        goto out;
+    struct metric *v = arena_array(c->a, m.n, sizeof *v);
+    if (m.n)
+        memcpy(v, m.v, m.n * sizeof *v);
+    c->r->metrics = (struct list){v, m.n};
+    rc = 0;
+out:
+    free(m.v);
+    return rc;
+}
+
+static void collect_money(struct result *r, const struct hardware *hw, double eval_seconds)
+{
+    r->cost_train = r->cost_total = NAN;
+    if (!hw)
+        return;
+    r->hardware.name = hw->name;
+    r->hardware.device = hw->device;
+    r->hardware.devices = hw->count;
+    r->hardware.interconnect = hw->interconnect;
+    r->hardware.price_hour = hw->price_hour;
+    r->hardware.peak_tflops = hw->peak_tflops;
+    r->hardware.price_currency = hw->price_currency;
+    r->hardware.price_source = hw->price_source;
+    r->hardware.price_date = hw->price_date;
+    r->cost_train = r->timing.train_seconds / 3600 * hw->price_hour;
+    r->cost_total = (r->timing.train_seconds + eval_seconds) / 3600 * hw->price_hour;
+}
+
+int result_collect(struct result *r, const char *dir, const struct hardware *hw, struct stage *st,
+                   struct arena *a, struct err *e)
+{
+    struct collector c = {.r = r, .dir = dir, .st = st, .a = a};
+    const char *ini = path_join(a, dir, "run.ini");
+    if (schema_defaults(&result_schema, r, a, e) != 0)
+        return -1;
+    if (!file_exists(ini))
+        return err_set(e, "%s: not a run folder, it has no run.ini", dir);
+    if (run_load(&r->config, ini, (struct strs){0}, a, e) != 0)
+        return -1;
+    const struct run *cfg = &r->config;
+    r->run = str_z(arena_strdup(a, path_base(dir)));
+    r->group = cfg->about.group.n ? cfg->about.group : r->run;
+    r->title = cfg->about.title;
+    r->notes = cfg->about.notes;
+    r->tags = cfg->about.tags;
+    r->seed = cfg->train.seed;
+    c.data_dir = cfg->data.run.n ? path_join(a, path_dir(a, dir), str_dup(a, cfg->data.run)) : dir;
+    result_machine(&r->hardware, a);
+    result_software(&r->software, a);
+    if (collect_data(&c, e) != 0 || collect_pretrain(&c, e) != 0 || collect_metrics(&c, e) != 0)
+        return -1;
+    r->timing.eval_seconds = c.eval_seconds;
+    collect_money(r, hw, c.eval_seconds);
+    char now[32];
+    struct clock *clock = clock_system();
+    clock_iso(clock->wall(clock), now);
+    r->ended = str_z(arena_strdup(a, now));
+    r->status = STR_LIT("finished");
+    return 0;
+}

@@ -1,0 +1,223 @@
+/* result_metrics: loss units and scores become metrics with their values, see result.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "formats/item.h"
+#include "formats/record.h"
+#include "pipelines/result.h"
+#include "scoring/stats.h"
+
+#define LN2 0.693147180559945309417
+
+static struct metric *add(struct metrics *m, const char *name, const char *task, const char *unit)
+{
+    m->v = mem_grow(m->v, (m->n + 1) * sizeof *m->v);
+    struct metric *x = &m->v[m->n++];
+    *x = (struct metric){.name = str_z(name), .task = str_z(task), .unit = str_z(unit)};
+    x->value = x->lo = x->hi = NAN;
+    return x;
+}
+
+static void room(struct metric *x, size_t n, struct arena *a)
+{
+    x->ids = (struct strs){arena_array(a, n, sizeof(struct str)), n};
+    x->cluster = (struct strs){arena_array(a, n, sizeof(struct str)), n};
+    x->num = (struct f64s){arena_array(a, n, sizeof(double)), n};
+    x->den = (struct f64s){arena_array(a, n, sizeof(double)), n};
+}
+
+/* facts.identity of an artefact's manifest, as "key=value". */
+static int identity_add(struct metric *x, const char *artefact, struct arena *a, struct err *e)
+{
+    struct json *man = manifest_read(artefact, e);
+    if (!man)
+        return -1;
+    const struct json *id = json_get(json_get(man, "facts"), "identity"), *v;
+    size_t n = json_size(id), have = x->identity.n;
+    struct str *all = arena_array(a, have + n + 1, sizeof *all);
+    if (have)
+        memcpy(all, x->identity.v, have * sizeof *all);
+    void *it = NULL;
+    const char *key;
+    while (json_each(id, &it, &key, &v)) {
+        struct buf b = {0};
+        if (json_kind(v) == JSON_STR)
+            buf_adds(&b, json_str(v));
+        else
+            json_write(v, &b);
+        all[have++] = str_printf(a, "%s=%s", key, b.p ? b.p : "");
+        buf_release(&b);
+    }
+    x->identity = (struct strs){all, have};
+    json_free(man);
+    return 0;
+}
+
+void metric_finish(struct metric *m, struct arena *a)
+{
+    size_t n = m->ids.n, kept = 0;
+    double *num = arena_array(a, n, sizeof *num), *den = arena_array(a, n, sizeof *den), sum = 0;
+    int32_t *cl = arena_array(a, n, sizeof *cl);
+    bool binary = true;
+    struct map seen = {0};
+    m->n = (int64_t)n;
+    m->n_invalid = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(m->num.v[i])) {
+            m->n_invalid++;
+            continue;
+        }
+        struct str key = m->cluster.v[i].n ? m->cluster.v[i] : m->ids.v[i];
+        cl[kept] = (int32_t)map_add(&seen, key, 0, NULL);
+        num[kept] = m->num.v[i];
+        den[kept] = m->den.v[i];
+        binary = binary && den[kept] == 1 && (num[kept] == 0 || num[kept] == 1);
+        sum += num[kept++];
+    }
+    m->clusters = (int64_t)seen.n;
+    map_release(&seen);
+    struct estimate est = stats_ratio(num, den, cl, kept, 0.95);
+    m->value = est.value;
+    m->lo = est.why ? NAN : est.lo;
+    m->hi = est.why ? NAN : est.hi;
+    /* All right or all wrong has no spread to measure: Wilson's interval, at the number of clusters,
+     * which is the least that is known. Independent right-or-wrong items have it anyway. */
+    bool flat = binary && kept > 0 && (sum == 0 || sum == (double)kept);
+    if (flat || (binary && kept > 0 && m->clusters == (int64_t)kept)) {
+        int64_t units = m->clusters;
+        stats_wilson(sum == 0 ? 0 : flat ? units : (int64_t)sum, units, 0.95, &m->lo, &m->hi);
+    }
+}
+
+static void finish_loss(struct metrics *m, struct metric *x, bool primary)
+{
+    x->primary = primary;
+    metric_finish(x, m->a);
+}
+
+/* Fills metric x from units by one of three rules. */
+enum loss_rule { NATS_TOKEN, BITS_BYTE, EXCESS_BITS_BYTE };
+static void fill_loss(struct metric *x, const struct loss_unit *u, size_t n, enum loss_rule rule,
+                      struct arena *a)
+{
+    room(x, n, a);
+    for (size_t i = 0; i < n; i++) {
+        double bits = u[i].nats / LN2;
+        x->ids.v[i] = u[i].id;
+        x->cluster.v[i] = u[i].cluster;
+        x->num.v[i] = rule == NATS_TOKEN  ? u[i].nats
+                      : rule == BITS_BYTE ? bits
+                                          : bits - u[i].oracle_bits;
+        x->den.v[i] = (double)(rule == NATS_TOKEN ? u[i].tokens : u[i].bytes);
+    }
+}
+
+int metrics_add_loss(struct metrics *m, const char *task, const char *path, struct err *e)
+{
+    bool documents = strcmp(task, "documents") == 0;
+    struct records *r = records_open(path, &loss_unit_schema, RECORD_READ, e);
+    struct loss_unit *u = NULL;
+    size_t n = 0, cap = 0;
+    int rc = -1, got;
+    bool bytes = true, oracle = true;
+    if (!r)
+        return -1;
+    for (;;) {
+        if (n == cap)
+            u = mem_grow(u, (cap = cap ? 2 * cap : 1024) * sizeof *u);
+        if ((got = records_next(r, &u[n], m->a, e)) != 1)
+            break;
+        bytes = bytes && u[n].bytes > 0;
+        oracle = oracle && !isnan(u[n].oracle_bits);
+        n++;
+    }
+    if (got < 0)
+        goto out;
+    if (n == 0) {
+        err_set(e, "%s: holds no loss units", path);
+        goto out;
+    }
+    struct metric *x = add(m, "nll_token", task, "nats/token");
+    if (identity_add(x, path, m->a, e) != 0)
+        goto out;
+    struct strs identity = x->identity;
+    fill_loss(x, u, n, NATS_TOKEN, m->a);
+    finish_loss(m, x, !documents); /* documents are compared by bytes: vocabularies may differ */
+    if (bytes && documents) {
+        x = add(m, "bits_byte", task, "bits/byte");
+        x->identity = identity;
+        fill_loss(x, u, n, BITS_BYTE, m->a);
+        finish_loss(m, x, true);
+    }
+    if (bytes && oracle && documents) {
+        x = add(m, "excess_bits_byte", task, "bits/byte above the oracle");
+        x->identity = identity;
+        fill_loss(x, u, n, EXCESS_BITS_BYTE, m->a);
+        finish_loss(m, x, false); /* the same differences as bits_byte: it counts once */
+    }
+    rc = 0;
+out:
+    free(u);
+    records_close(r, &(struct err){0});
+    return rc;
+}
+
+int metrics_add_scores(struct metrics *m, const char *name, struct strs paths,
+                       const char *const *items, struct err *e)
+{
+    struct scores *s = mem_array(paths.n, sizeof *s);
+    struct buf note = {0};
+    size_t open = 0;
+    int rc = -1;
+    bool judge = strncmp(name, "judge", 5) == 0;
+    for (; open < paths.n; open++)
+        if (scores_load(&s[open], str_dup(m->a, paths.v[open]), e) != 0)
+            goto out;
+    struct metric *x = add(m, name, "instruct", judge ? "points of 100" : "share");
+    x->higher_better = x->primary = true;
+    for (const char *const *p = items; *p; p++)
+        if (identity_add(x, *p, m->a, e) != 0)
+            goto out;
+    room(x, s[0].n, m->a);
+    for (size_t i = 0; i < s[0].n; i++) {
+        const struct score *first = &s[0].v[i];
+        double sum = 0;
+        for (size_t k = 0; k < paths.n; k++) {
+            const struct score *v = i < s[k].n ? &s[k].v[i] : NULL;
+            if (!v || !str_eq(v->item, first->item)) {
+                err_set(e, "%.*s: item %.*s of the first seed's scores is not at its place",
+                        STR_ARG(paths.v[k]), STR_ARG(first->item));
+                goto out;
+            }
+            sum += v->outcome == OUTCOME_SCORED ? v->value : NAN;
+        }
+        x->ids.v[i] = str_copy(m->a, first->item);
+        x->cluster.v[i] = str_copy(m->a, first->cluster);
+        x->num.v[i] = sum / (double)paths.n;
+        x->den.v[i] = 1;
+    }
+    metric_finish(x, m->a);
+    if (paths.n > 1) {
+        buf_printf(&note, "fine-tuning seeds:");
+        for (size_t k = 0; k < paths.n; k++) {
+            double sum = 0;
+            size_t n = 0;
+            for (size_t i = 0; i < s[k].n; i++)
+                if (s[k].v[i].outcome == OUTCOME_SCORED) {
+                    sum += s[k].v[i].value;
+                    n++;
+                }
+            buf_printf(&note, " %.4g", n ? sum / (double)n : NAN);
+        }
+        x->note = str_copy(m->a, buf_str(&note));
+    }
+    rc = 0;
+out:
+    for (size_t k = 0; k < open; k++)
+        scores_release(&s[k]);
+    free(s);
+    buf_release(&note);
+    return rc;
+}
