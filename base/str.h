@@ -57,6 +57,9 @@ int str_f64(struct str s, double *out);
 
 /* Offset of the first byte that is not well-formed UTF-8 (RFC 3629), or s.n if all is. */
 size_t utf8_valid(struct str s);
+/* Of a text that starts with an ill-formed sequence: the bytes that one U+FFFD stands for, the
+ * maximal subpart of Unicode 15, 3.9: the longest start of a well-formed sequence, at least 1. */
+size_t utf8_bad(struct str s);
 /* Reads one code point of well-formed UTF-8 at s.p[*at] and moves *at behind it. */
 uint32_t utf8_next(struct str s, size_t *at);
 /* Writes cp as UTF-8, returns its 1-4 bytes. */
