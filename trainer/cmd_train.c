@@ -1,0 +1,48 @@
+/* cmd_train: options of `assay train`. */
+#include "base/command.h"
+#include "base/thread.h"
+#include "trainer/train.h"
+
+struct options {
+    struct str config, shards, out;
+    bool resume;
+    struct strs set;
+};
+
+#define AT(m) offsetof(struct options, m)
+static const struct field fields[] = {
+    {"config", FIELD_STR, AT(config), NULL, .help = "run file; [model] and [train] are read"},
+    {"shards", FIELD_STR, AT(shards), NULL, .help = "folder of token shards"},
+    {"out", FIELD_STR, AT(out), NULL, .help = "folder of checkpoints to write"},
+    {"resume", FIELD_BOOL, AT(resume), "false",
+     .help = "insist on going on from the newest checkpoint of the same run"},
+    {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over the run file; may repeat"},
+    {0},
+};
+#undef AT
+static const struct schema options = {"train", 1, sizeof(struct options), fields};
+
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    struct options *o = opt;
+    struct run r = {0};
+    if (run_load(&r, str_dup(a, o->config), o->set, a, e))
+        return -1;
+    struct train_options t = {&r, str_dup(a, o->shards), str_dup(a, o->out), o->resume};
+    interrupt_install();
+    return train_run(&t, e);
+}
+
+const struct command cmd_train = {
+    .room = "trainer",
+    .name = "train",
+    .summary = "pre-train a model on token shards",
+    .details =
+        "Writes OUT/step-N/ checkpoint folders (Hugging Face GPT-2 layout), the links latest "
+        "and best,\nmetrics.jsonl with a line a step, and OUT/manifest.json last. Run again "
+        "after a kill, a signal\nor max_hours it goes on from the newest checkpoint and ends "
+        "with the same bytes. SIGINT, SIGTERM\nand SIGUSR1 save a checkpoint and end with "
+        "status 4.",
+    .options = &options,
+    .run = run,
+};

@@ -1,0 +1,405 @@
+/* train: the loop of pre-training, see train.h. Checkpoints, validation and the manifest are in
+ * train_end.c.
+ */
+#include "trainer/train.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "trainer/checkpoint_io.h"
+#include "trainer/schedule.h"
+#include "trainer/train_folder.h"
+#include "trainer/train_private.h"
+
+#define STAGE_VERSION 1
+/* Tokens of a pass on the CPU: the activations of more do not stay in the caches, and matrix
+ * products gain nothing from more rows. */
+#define CPU_ROWS 1024
+/* Steps over which spikes are judged, and before which nothing is called a spike. */
+#define SPIKE_WINDOW 128
+#define SPIKE_LEARN  50
+
+/* ---- what is decided before anything runs ---- */
+
+int64_t train_tokens(const struct model_config *m, const struct train_config *c, struct err *e)
+{
+    int64_t tokens, step = c->batch * m->context;
+    if (schedule_tokens(c->tokens, params_count(m), &tokens, e))
+        return -1;
+    return schedule_steps(tokens, c->batch, m->context) * step;
+}
+
+int64_t train_micro_batch(const struct model_config *m, const struct train_config *c,
+                          int64_t free_bytes, bool cpu, struct err *e)
+{
+    int64_t n = c->micro_batch > 0 && c->micro_batch < c->batch ? c->micro_batch : c->batch;
+    struct gpt2_plan plan;
+    char text[256];
+    if (!c->micro_batch && cpu && n * m->context > CPU_ROWS)
+        n = m->context < CPU_ROWS ? CPU_ROWS / m->context : 1;
+    for (;; n--) {
+        gpt2_plan(m, &(struct gpt2_use){.batch = n, .length = m->context, .train = true}, &plan);
+        if (free_bytes < 0 || plan.total <= free_bytes)
+            return n;
+        if (n == 1 || c->micro_batch)
+            break;
+    }
+    gpt2_plan_text(&plan, text, sizeof text);
+    return err_set(e, "training %lld sequence%s of %lld at once needs %s, but %.2f GiB are free",
+                   (long long)n, n == 1 ? "" : "s", (long long)m->context, text,
+                   (double)free_bytes / (1 << 30));
+}
+
+/* Options that change no number are out of the key. */
+static struct train_config deciding(const struct train_config *c)
+{
+    struct train_config d = *c;
+    d.threads = d.micro_batch = 0;
+    d.keep = 1;
+    d.max_hours = 0;
+    d.backend = (struct str){0};
+    return d;
+}
+
+static int make_key(struct trainer *t, struct err *e)
+{
+    struct train_config d = deciding(&t->c);
+    struct buf text = {0};
+    char data[SHA256_HEX];
+    if (manifest_hash(t->o->shards, data, e))
+        return -1;
+    schema_canonical(&model_config_schema, &t->model, &text);
+    schema_canonical(&train_config_schema, &d, &text);
+    buf_printf(&text, "shards = %s\nversion = %d\n", data, STAGE_VERSION);
+    sha256_hex(buf_str(&text), t->key);
+    buf_release(&text);
+    stage_begin(&t->stage, "train", STAGE_VERSION, t->o->out, NULL, NULL);
+    stage_options(&t->stage, "model", &model_config_schema, &t->model);
+    stage_options(&t->stage, "train", &train_config_schema, &d);
+    t->state.data_hash = str_copy(&t->arena, str_z(data));
+    return stage_input(&t->stage, t->o->shards, e);
+}
+
+static int resolve_vocab(struct trainer *t, struct err *e)
+{
+    int64_t have = t->tokens.info.vocab_size;
+    if (!t->model.vocab && !have)
+        return err_code(e, EXIT_USAGE, "%s does not say its vocabulary's size: set model.vocab",
+                        t->o->shards);
+    if (!t->model.vocab)
+        t->model.vocab = have;
+    if (have > t->model.vocab)
+        return err_code(e, EXIT_USAGE, "model.vocab = %lld, but the vocabulary of %s has %lld",
+                        (long long)t->model.vocab, t->o->shards, (long long)have);
+    return model_config_check(&t->model, e);
+}
+
+static int prepare(struct trainer *t, struct err *e)
+{
+    if (t->model.from.n)
+        return err_code(e, EXIT_USAGE, "model.from = %.*s: there is nothing to pre-train",
+                        STR_ARG(t->model.from));
+    if (t->c.precision != PRECISION_FP32)
+        return err_code(e, EXIT_USAGE, "train.precision: only fp32 is there in this build");
+    if (tokens_open(&t->tokens, t->o->shards, "train", e) || resolve_vocab(t, e))
+        return -1;
+    int64_t tokens = train_tokens(&t->model, &t->c, e);
+    if (tokens < 0)
+        return -1;
+    t->steps = tokens / (t->c.batch * t->model.context);
+    if (t->c.val_every > 0) {
+        if (tokens_open(&t->val, t->o->shards, "test", e))
+            return err_wrap(e, "train.val_every");
+        int64_t want = (t->c.val_tokens + t->model.context - 1) / t->model.context;
+        t->val_windows = loader_windows(t->val.n, t->model.context);
+        if (t->val_windows < 1)
+            return err_set(e, "train.val_every: the test split has no whole window");
+        if (want > 0 && want < t->val_windows)
+            t->val_windows = want;
+    }
+    return make_key(t, e);
+}
+
+/* ---- where it starts ---- */
+
+static int open_model(struct trainer *t, struct err *e)
+{
+    const char *name = str_dup(&t->arena, t->c.backend);
+    if (backend_open(&t->backend, name, 0, (int)t->c.threads, e))
+        return -1;
+    bool cpu = strcmp(t->backend.ops->name, "cpu") == 0;
+    t->micro =
+        train_micro_batch(&t->model, &t->c, t->backend.ops->memory_free(&t->backend), cpu, e);
+    if (t->micro < 0)
+        return -1;
+    struct gpt2_use use = {.batch = t->micro, .length = t->model.context, .train = true};
+    struct gpt2_plan plan;
+    char text[256];
+    gpt2_plan(&t->model, &use, &plan);
+    gpt2_plan_text(&plan, text, sizeof text);
+    if (!(t->m = gpt2_new(&t->backend, &t->model, &use, e)))
+        return -1;
+    t->loss = mem_array((size_t)(t->micro * t->model.context), sizeof *t->loss);
+    log_info("%.1fM parameters, %lld steps of %lld x %lld tokens, %lld sequences at once, %s",
+             (double)params_count(&t->model) / 1e6, (long long)t->steps, (long long)t->c.batch,
+             (long long)t->model.context, (long long)t->micro, text);
+    log_info("on %s", t->backend.ops->describe(&t->backend));
+    return 0;
+}
+
+static int load_checkpoint(struct trainer *t, const struct train_state *found, struct err *e)
+{
+    const char *dir = folder_step(&t->arena, t->o->out, found->step);
+    if (gpt2_load(t->m, dir, e) || checkpoint_load_moments(dir, t->m, e))
+        return -1;
+    t->state = *found;
+    log_info("going on from step %lld of %lld (%s)", (long long)found->step, (long long)t->steps,
+             dir);
+    /* A kill may have come between the folder's rename and the links. */
+    return folder_links(t->o->out, found->step, found->best_step, e);
+}
+
+static int start(struct trainer *t, struct err *e)
+{
+    struct train_state found = {0};
+    int have = folder_newest(t->o->out, &found, &t->arena, e);
+    if (have < 0)
+        return -1;
+    bool same = have && str_eqz(found.config_key, t->key);
+    if (t->o->resume && !have)
+        return err_set(e, "--resume: %s holds no checkpoint", t->o->out);
+    if (t->o->resume && !same)
+        return err_set(e,
+                       "--resume: the checkpoint of step %lld in %s was made with other options "
+                       "or data; train without --resume starts over",
+                       (long long)found.step, t->o->out);
+    if (stage_start(&t->stage, e) || checkpoint_sweep(t->o->out, e))
+        return -1;
+    if (same)
+        return load_checkpoint(t, &found, e);
+    if (have)
+        log_warn("%s held step %lld of a run with other options or data; starting over", t->o->out,
+                 (long long)found.step);
+    t->state.config_key = str_copy(&t->arena, str_z(t->key));
+    return folder_clear(t->o->out, e) || gpt2_init(t->m, (uint64_t)t->c.seed, e) ? -1 : 0;
+}
+
+/* ---- one step ---- */
+
+static int gradients(struct trainer *t, const struct loader_batch *b, double *loss, struct err *e)
+{
+    int64_t T = t->model.context, valid = t->c.batch * T;
+    double sum = 0;
+    gpt2_zero_grad(t->m);
+    for (int64_t i = 0; i < t->c.batch; i += t->micro) {
+        int64_t n = t->c.batch - i < t->micro ? t->c.batch - i : t->micro;
+        struct gpt2_batch g = {.ids = b->ids + i * T,
+                               .targets = b->targets + i * T,
+                               .seq = b->seq + i,
+                               .B = n,
+                               .T = T,
+                               .valid_total = valid,
+                               .seed = (uint64_t)t->c.seed,
+                               .step = (uint64_t)b->step};
+        if (gpt2_grad(t->m, &g, t->loss, e))
+            return -1;
+        for (int64_t k = 0; k < n * T; k++)
+            sum += t->loss[k];
+    }
+    *loss = sum / (double)valid;
+    return 0;
+}
+
+/* Exponential mean and variance over about SPIKE_WINDOW accepted steps. */
+static void spike_learn(int64_t n, double x, double *mean, double *var)
+{
+    double a = 1.0 / (double)(n + 1 < SPIKE_WINDOW ? n + 1 : SPIKE_WINDOW), d = x - *mean;
+    *mean += a * d;
+    *var = (1 - a) * (*var + a * d * d);
+}
+
+static double spike_limit(const struct trainer *t, double mean, double var)
+{
+    if (!(t->c.spike_z > 0) || t->state.spike_n < SPIKE_LEARN)
+        return 0;
+    return mean + t->c.spike_z * sqrt(var);
+}
+
+static int stop_sentence(const struct trainer *t, int64_t step, double loss, double norm,
+                         struct err *e)
+{
+    char last[600] = "there is no checkpoint yet";
+    struct i64s steps = {0};
+    struct arena a = {0};
+    struct err ignored;
+    if (folder_list(t->o->out, &steps, &a, &ignored) == 0 && steps.n)
+        snprintf(last, sizeof last, "the last good checkpoint is %s",
+                 folder_step(&a, t->o->out, steps.v[steps.n - 1]));
+    arena_release(&a);
+    if (t->c.spike_z > 0)
+        return err_set(e, "step %lld: %lld updates in a row were skipped (loss %g, norm %g); %s",
+                       (long long)step, (long long)t->state.skipped_in_row, loss, norm, last);
+    return err_set(e,
+                   "step %lld: the loss is %g and the gradient's norm %g; nothing of it went into "
+                   "the weights; %s",
+                   (long long)step, loss, norm, last);
+}
+
+static int update(struct trainer *t, struct metrics_row *r, struct err *e)
+{
+    struct train_state *s = &t->state;
+    double most_loss = spike_limit(t, s->spike_mean_loss, s->spike_var_loss);
+    double most_norm = spike_limit(t, s->spike_mean_norm, s->spike_var_norm);
+    bool bad = !isfinite(r->loss) || (most_loss > 0 && r->loss > most_loss);
+    struct gpt2_update u = {.lr = r->lr,
+                            .beta1 = t->c.beta1,
+                            .beta2 = t->c.beta2,
+                            .eps = t->c.eps,
+                            .weight_decay = t->c.weight_decay,
+                            .clip = t->c.clip,
+                            .decay = t->c.decay,
+                            .step = s->updates + 1,
+                            /* above the least of all norms: it is only measured */
+                            .skip_above = bad ? DBL_MIN : most_norm};
+    if (gpt2_update(t->m, &u, &r->norm, e))
+        return -1;
+    r->skipped = bad || !isfinite(r->norm) || (most_norm > 0 && r->norm > most_norm);
+    if (!r->skipped) {
+        spike_learn(s->spike_n, r->loss, &s->spike_mean_loss, &s->spike_var_loss);
+        spike_learn(s->spike_n, r->norm, &s->spike_mean_norm, &s->spike_var_norm);
+        s->spike_n++;
+        s->updates++;
+        s->skipped_in_row = 0;
+        return 0;
+    }
+    s->skipped++;
+    s->skipped_in_row++;
+    if (!(t->c.spike_z > 0) || s->skipped_in_row >= t->c.max_skips)
+        return stop_sentence(t, r->step, r->loss, r->norm, e);
+    return 0;
+}
+
+static int one_step(struct trainer *t, struct err *e)
+{
+    struct loader_batch b;
+    struct train_state *s = &t->state;
+    double before = clock_now(), stalled = loader_stalled(t->loader);
+    int rc = loader_next(t->loader, &b, e);
+    if (rc <= 0)
+        return rc < 0 ? -1
+                      : err_set(e, "the loader ended before step %lld", (long long)s->step + 1);
+    struct metrics_row r = {.step = b.step,
+                            .tokens = b.step * t->c.batch * t->model.context,
+                            .lr = schedule_lr(&t->c, b.step, t->steps),
+                            .val_loss = NAN};
+    if (gradients(t, &b, &r.loss, e) || update(t, &r, e))
+        return -1;
+    s->step = r.step;
+    s->tokens = r.tokens;
+    s->last_loss = r.loss;
+    if (isfinite(r.loss)) {
+        s->interval_loss += r.loss;
+        s->interval_steps++;
+    }
+    double seconds = clock_now() - before;
+    r.ms = seconds * 1e3;
+    r.ms_data = (loader_stalled(t->loader) - stalled) * 1e3;
+    r.tokens_per_s = (double)(t->c.batch * t->model.context) / seconds;
+    if (t->c.val_every > 0 && (s->step % t->c.val_every == 0 || s->step == t->steps)) {
+        if (train_validate(t, e))
+            return -1;
+        r.val_loss = t->val_loss;
+    }
+    char note[80];
+    snprintf(note, sizeof note, "loss %.4f", r.loss);
+    progress_set(&t->bar, (double)s->tokens, note);
+    return metrics_add(&t->metrics, &r, e);
+}
+
+/* ---- the loop ---- */
+
+static bool out_of_hours(const struct trainer *t)
+{
+    return t->c.max_hours > 0 && clock_now() - t->begun >= t->c.max_hours * 3600;
+}
+
+static int loop(struct trainer *t, struct err *e)
+{
+    int64_t every = t->c.checkpoint_every;
+    while (t->state.step < t->steps) {
+        if (one_step(t, e))
+            return -1;
+        int64_t step = t->state.step;
+        bool regular = step == t->steps || (every > 0 && step % every == 0);
+        t->interrupted = step < t->steps && (interrupt_raised() || out_of_hours(t));
+        if ((regular || t->interrupted) && train_checkpoint(t, e))
+            return -1;
+        if (t->interrupted)
+            return err_code(
+                e, EXIT_INCOMPLETE,
+                "%s at step %lld of %lld; the checkpoint is whole, run it again to go on",
+                interrupt_raised() ? "interrupted" : "out of train.max_hours", (long long)step,
+                (long long)t->steps);
+    }
+    return 0;
+}
+
+static int train_all(struct trainer *t, struct err *e)
+{
+    struct loader_options lo = {.batch = t->c.batch,
+                                .context = t->model.context,
+                                .vocab = t->model.vocab,
+                                .first_step = t->state.step + 1,
+                                .last_step = t->steps,
+                                .seed = (uint64_t)t->c.seed,
+                                .shuffle = t->c.shuffle};
+    const char *path = path_join(&t->arena, t->o->out, "metrics.jsonl");
+    double per_step = (double)(t->c.batch * t->model.context);
+    if (!(t->loader = loader_open(&t->tokens, &lo, e)) ||
+        metrics_open(&t->metrics, path, t->state.step, e))
+        return -1;
+    t->begun = t->counted = clock_now();
+    progress_begin(&t->bar, "train", "tokens", (double)t->steps * per_step,
+                   (double)t->state.step * per_step);
+    int rc = loop(t, e);
+    progress_end(&t->bar);
+    return rc;
+}
+
+static void trainer_release(struct trainer *t)
+{
+    loader_close(t->loader);
+    metrics_close(&t->metrics);
+    gpt2_free(t->m);
+    backend_close(&t->backend);
+    tokens_close(&t->tokens);
+    tokens_close(&t->val);
+    stage_release(&t->stage);
+    file_unlock(&t->lock);
+    free(t->loss);
+    arena_release(&t->arena);
+}
+
+int train_run(const struct train_options *o, struct err *e)
+{
+    struct trainer t = {.o = o, .model = o->run->model, .c = o->run->train};
+    int rc = -1;
+    if (prepare(&t, e) || file_mkdirs(o->out, e) ||
+        file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e))
+        goto out;
+    if (stage_fresh(&t.stage)) {
+        rc = EXIT_DONE;
+        goto out;
+    }
+    if (open_model(&t, e) || start(&t, e) || train_all(&t, e) || train_finish(&t, e))
+        goto out;
+    rc = EXIT_DONE;
+out:
+    trainer_release(&t);
+    return rc;
+}

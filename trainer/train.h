@@ -1,0 +1,35 @@
+/* train: pre-training, from token shards to a folder of checkpoints.
+ *
+ * The result is decided by [model], [train] (without threads, micro_batch, backend, keep,
+ * max_hours) and the shards' hash; these make the key. A folder with a manifest of that key is up
+ * to date; one with checkpoints of that key goes on from the newest; one of another key is removed
+ * with a sentence. A resumed run is bit-equal to a straight one.
+ */
+#ifndef TRAINER_TRAIN_H
+#define TRAINER_TRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "formats/run.h"
+
+struct train_options {
+    const struct run *run; /* [model] and [train] are read */
+    const char *shards, *out;
+    bool resume; /* insist: an error if there is nothing to resume, or it is of another key */
+};
+/* EXIT_DONE; or -1: EXIT_INCOMPLETE in e->code when interrupted or out of hours, behind a whole
+ * checkpoint. The flag of base/thread.h is read once a step. */
+int train_run(const struct train_options *o, struct err *e);
+
+/* Tokens that a run trains on, whole steps; -1 and e if train.tokens says none. The model must be
+ * whole (vocab set) when tokens are given in parameters. */
+int64_t train_tokens(const struct model_config *m, const struct train_config *c, struct err *e);
+
+/* Sequences at once: c->micro_batch, or when that is 0 the most that fit free_bytes (-1: unknown),
+ * on the CPU no more than keep a pass in the caches. -1 and e if not even one fits. */
+int64_t train_micro_batch(const struct model_config *m, const struct train_config *c,
+                          int64_t free_bytes, bool cpu, struct err *e);
+
+#endif

@@ -1,0 +1,29 @@
+/* train_folder: the folder of a training run, DIR/{step-00000100/, ..., latest, best, metrics.jsonl,
+ * manifest.json}. Which checkpoints stay, and where a run goes on.
+ */
+#ifndef TRAINER_TRAIN_FOLDER_H
+#define TRAINER_TRAIN_FOLDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "formats/checkpoint.h"
+
+char *folder_step(struct arena *a, const char *dir, int64_t step); /* "DIR/step-00000100" */
+/* Steps of the checkpoints that are there, ascending. A folder that is missing has none. */
+int folder_list(const char *dir, struct i64s *steps, struct arena *a, struct err *e);
+/* The newest checkpoint's state; 1 found, 0 none, -1 damaged. */
+int folder_newest(const char *dir, struct train_state *s, struct arena *a, struct err *e);
+/* Points latest and best (0: none yet) at their steps. */
+int folder_links(const char *dir, int64_t latest, int64_t best, struct err *e);
+/* Removes all but the newest `keep` regular checkpoints (steps that are multiples of `every`, or
+ * `last`), the best and the newest of all. So a checkpoint that an interruption left behind goes
+ * once a regular one is there, and an interrupted run ends with the folders of a straight one. */
+int folder_prune(const char *dir, int64_t every, int64_t last, int64_t keep, int64_t best,
+                 struct err *e);
+/* Removes a run: checkpoints, links, metrics, what killed writers left. Nothing else. */
+int folder_clear(const char *dir, struct err *e);
+
+#endif

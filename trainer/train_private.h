@@ -1,0 +1,43 @@
+/* train_private: one run of train_run(), shared by train.c and train_end.c. */
+#ifndef TRAINER_TRAIN_PRIVATE_H
+#define TRAINER_TRAIN_PRIVATE_H
+
+#include "base/file.h"
+#include "base/log.h"
+#include "formats/checkpoint.h"
+#include "formats/manifest.h"
+#include "formats/shard.h"
+#include "trainer/gpt2.h"
+#include "trainer/loader.h"
+#include "trainer/metrics.h"
+#include "trainer/train.h"
+
+struct trainer {
+    const struct train_options *o;
+    struct model_config model; /* vocab resolved */
+    struct train_config c;
+    struct arena arena;
+    struct stage stage;
+    struct file_lock lock;
+    struct tokens tokens, val;
+    struct backend backend;
+    struct gpt2 *m;
+    struct loader *loader;
+    struct metrics metrics;
+    struct progress bar;
+    struct train_state state;
+    char key[SHA256_HEX];
+    int64_t steps, micro, val_windows, val_step; /* val_step: that val_loss was measured at */
+    double val_loss, begun, counted;             /* counted: clock up to which state.seconds runs */
+    float *loss;                                 /* [micro * context] */
+    bool interrupted;
+};
+
+/* Writes the checkpoint of t->state.step, moves the links, prunes. */
+int train_checkpoint(struct trainer *t, struct err *e);
+/* Mean loss over the validation windows into t->val_loss. */
+int train_validate(struct trainer *t, struct err *e);
+/* The manifest, from the metrics of the whole run. */
+int train_finish(struct trainer *t, struct err *e);
+
+#endif
