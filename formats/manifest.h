@@ -15,6 +15,7 @@
 #define FORMATS_MANIFEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -27,8 +28,9 @@
 struct stage {
     const char *command, *out; /* out: file or folder */
     int version;
-    struct json *doc;          /* what will be written */
-    struct json *inputs, *outputs, *facts, *vol; /* borrowed from doc */
+    struct json *doc;                      /* what will be written */
+    struct json *inputs, *outputs, *facts; /* borrowed from doc */
+    struct json *given, *vol;              /* inputs as given; both enter doc at the end */
     struct buf key_text;
     double started;
 };
@@ -43,7 +45,9 @@ void stage_setting(struct stage *st, const char *name, const char *value);
 /* Adds an input: the hash of its manifest if it has one, else SHA-256 of the file, or of all files
  * in a folder in name order. Missing: an error naming it. */
 int stage_input(struct stage *st, const char *path, struct err *e);
-/* True if out is there with a manifest of this key: says "up to date" and touches the manifest. */
+/* True if out is there with a manifest of this key: says "up to date" and touches the manifest. The
+ * outputs it names must be there with their sizes; if all are gone the artefact is sealed (made
+ * elsewhere), which is said and counts as fresh. If only some are gone the stage runs again. */
 bool stage_fresh(struct stage *st);
 /* To be called before the first byte of out is written: removes the old manifest. */
 int stage_start(struct stage *st, struct err *e);
@@ -60,7 +64,12 @@ char *manifest_path(struct arena *a, const char *artefact);
 struct json *manifest_read(const char *artefact, struct err *e); /* NULL: missing or damaged */
 /* Hash of an artefact as an input: from its manifest, else by reading it. */
 int manifest_hash(const char *artefact, char hex[SHA256_HEX], struct err *e);
-/* Re-hashes every output of the manifest(s) of an artefact. -1 and the first that differs. */
-int manifest_verify(const char *artefact, struct err *e);
+/* Re-hashes every output of an artefact's manifest. -1 and the first that differs or is missing;
+ * if all are missing it is sealed (made elsewhere), which is no error. */
+struct manifest_seen {
+    int64_t files, bytes; /* that were hashed */
+    bool sealed;
+};
+int manifest_verify(const char *artefact, struct manifest_seen *seen, struct err *e);
 
 #endif
