@@ -8,6 +8,7 @@
 # times, the stage itself at its key: a stage whose key matches says so and does nothing.
 
 RUNS_DIR ?= runs
+RUN_FILES ?= pipelines/runs
 RUN      ?=
 RUNS     ?=
 SET      ?=
@@ -22,14 +23,14 @@ HARDWARE_INI := $(HARDWARE:%=pipelines/hardware/%.ini)
 
 # Which runs this call is about; deps come first in a call of their own, so that the tool can be built.
 ACTIVE := $(sort $(ACTIVE_RUNS))
-RUN_INI = $(firstword $(wildcard pipelines/runs/$(1).ini $(1)) pipelines/runs/$(1).ini)
+RUN_NAMES = $(patsubst $(RUN_FILES)/%.ini,%,$(wildcard $(RUN_FILES)/*.ini))
 SETS   := $(SET) $(JUDGE:%=judge.judge=%)
 
 ifneq ($(ACTIVE),)
 # A changed SET must rewrite the rules.
 $(BUILD)/runs/%.set: FORCE
 	$(Q)mkdir -p $(@D) $(RUNS_DIR); echo '$(SETS)' | cmp -s - $@ || echo '$(SETS)' > $@
-$(BUILD)/runs/%.mk: pipelines/runs/%.ini $(BUILD)/runs/%.set $(TOOL) $(wildcard pipelines/runs/*.ini)
+$(BUILD)/runs/%.mk: $(RUN_FILES)/%.ini $(BUILD)/runs/%.set $(TOOL) $(wildcard $(RUN_FILES)/*.ini)
 	$(Q)$(TOOL) stages $< --name $* --runs $(RUNS_DIR) --out $@ $(SETS:%=--set %)
 include $(ACTIVE:%=$(BUILD)/runs/%.mk)
 endif
@@ -37,8 +38,8 @@ endif
 run-active: $(ACTIVE:%=run-%)
 
 run: deps ## RUN=name: the whole chain of one run file in pipelines/runs/
-	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(patsubst pipelines/runs/%.ini,%,$(wildcard pipelines/runs/*.ini))" >&2; exit 2; }
-	@test -f pipelines/runs/$(RUN).ini || { echo "no run file pipelines/runs/$(RUN).ini; there are: $(patsubst pipelines/runs/%.ini,%,$(wildcard pipelines/runs/*.ini))" >&2; exit 2; }
+	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(RUN_NAMES)" >&2; exit 2; }
+	@test -f $(RUN_FILES)/$(RUN).ini || { echo "no run file $(RUN_FILES)/$(RUN).ini; there are: $(RUN_NAMES)" >&2; exit 2; }
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(RUN)"
 
 compare: $(TOOL) ## RUNS="a b": the comparison of finished runs

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# The whole chain through make, small: from a run file to a comparison; what reruns and what does not.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+mkdir -p "$tmp/files"
+cat > "$tmp/files/tiny.ini" <<'INI'
+[run]
+group = tiny
+[data]
+kind = corpus
+docs = 400
+holdout = 0.1
+[vocab]
+size = 400
+[model]
+layers = 1
+heads = 2
+width = 32
+context = 64
+[train]
+tokens = 8K
+batch = 4
+lr = 3e-3
+[finetune]
+seeds = 2
+epochs = 1
+lr = 1e-3
+[eval]
+max_new_tokens = 4
+INI
+printf 'include = tiny.ini\n[data]\nrun = tiny\n[train]\nseed = 2\n' > "$tmp/files/tiny-2.ini"
+go() { make run DEPS=0 BUILD="$BUILD" RUN_FILES="$tmp/files" RUNS_DIR="$tmp/runs" "$@"; }
+# Sum of each manifest, by name: what really ran has another one (times are in it).
+sums() { (cd "$tmp/runs/tiny" && find . -name '*manifest.json' | sort | xargs sha256sum); }
+changed() { diff <(echo "$1") <(sums) | sed -n 's/^> [0-9a-f]* *\.\///p' | sed 's/[.\/]*manifest.json//' | sort | tr '\n' ' '; }
+
+go RUN=tiny > "$tmp/log" 2>&1
+is $? 0 "make run: corpus to result" || sed 's/^/# /' "$tmp/log" | tail -20
+ok "the result is there" test -s "$tmp/runs/tiny/result.msgpack"
+before=$(sums)
+go RUN=tiny > "$tmp/log" 2>&1
+is "$(changed "$before")" "" "again: no stage runs"
+is "$(grep -c 'up to date' "$tmp/log")" 0 "again: make does not even look at one"
+
+go RUN=tiny SET=eval.max_new_tokens=5 > "$tmp/log" 2>&1
+is "$(changed "$before")" "eval/responses-1.msgpack eval/responses-2.msgpack result.msgpack scores/exact-1.msgpack scores/exact-2.msgpack scores/overlap-1.msgpack scores/overlap-2.msgpack " \
+   "another answer length: answers, scores and result run again, nothing else"
+before=$(sums)
+go RUN=tiny SET="eval.max_new_tokens=5 finetune.lr=2e-3" > "$tmp/log" 2>&1
+is "$(changed "$before" | tr ' ' '\n' | grep -cE '^(corpus|data|vocab|shards|pretrain|eval/windows|eval/documents)')" 0 \
+   "another fine-tuning rate: nothing before fine-tuning runs again"
+is "$(changed "$before" | tr ' ' '\n' | grep -cE '^finetune')" 2 "and fine-tuning does, for each seed"
+before=$(sums)
+touch "$tmp/runs/tiny/data/manifest.json"
+go RUN=tiny SET="eval.max_new_tokens=5 finetune.lr=2e-3" > "$tmp/log" 2>&1
+is "$(changed "$before")" "" "a newer time alone runs nothing"
+ok "the stages say so" grep -q 'up to date' "$tmp/log"
+
+go RUN=tiny-2 SET="eval.max_new_tokens=5 finetune.lr=2e-3" > "$tmp/log" 2>&1
+is $? 0 "a second seed takes the first run's data" || sed 's/^/# /' "$tmp/log" | tail -20
+is "$(changed "$before")" "" "and changes nothing there"
+ok "it has no data of its own" test ! -e "$tmp/runs/tiny-2/shards"
+"$ASSAY" compare "$tmp/runs" > "$tmp/cmp" 2> "$tmp/err"
+is $? 0 "compare reads a folder of runs" || sed 's/^/# /' "$tmp/err"
+ok "the table has the loss" grep -q '^nll_token, windows' "$tmp/cmp"
+ok "the floor stands beside it" grep -q 'oracle floor' "$tmp/cmp"
+ok "the seed is the option that differs" grep -q 'train.seed' "$tmp/cmp"
+"$ASSAY" compare --format json "$tmp/runs" | python3 -c 'import json,sys; json.load(sys.stdin)'
+is $? 0 "compare --format json is JSON"
+
+# an option that is wrong is refused before anything runs
+go RUN=tiny SET=train.batchsize=4 > "$tmp/log" 2>&1
+ok "an unknown key is refused with the near miss" grep -q 'did you mean' "$tmp/log"
+go RUN=nosuch > "$tmp/log" 2>&1
+ok "an unknown run names those there are" grep -q 'there are:.*tiny' "$tmp/log"
+
+# a result is whole or absent, also after a kill in the middle
+rm -f "$tmp/runs/tiny/result.msgpack.manifest.json"
+cp "$tmp/runs/tiny/result.msgpack" "$tmp/want"
+for n in 1 2; do
+    ASSAY_FAULT=kill:$n "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1
+    ok "killed at write $n: no manifest" test ! -e "$tmp/runs/tiny/result.msgpack.manifest.json"
+done
+ASSAY_FAULT=write:1 "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2> "$tmp/err"
+is $? 1 "a full disk is exit 1"
+is "$(wc -l < "$tmp/err")" 1 "and one sentence"
+"$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1
+is $? 0 "result again after the kills"
+ok "nothing temporary is left" test -z "$(find "$tmp/runs/tiny" -maxdepth 1 -name '.*tmp*')"
+
+# the run files for real work: make -n says what would be done, with and without DATA
+for f in pipelines/runs/*.ini; do
+    name=$(basename "$f" .ini)
+    make -n run RUN="$name" DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/none" DATA="$tmp/nodata" > "$tmp/log" 2>&1
+    is $? 0 "make -n run RUN=$name" || sed 's/^/# /' "$tmp/log" | tail -5
+    ok "$name: it ends in a result" grep -q 'result --run' "$tmp/log"
+done
+make run RUN=novels DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/none" DATA= > "$tmp/log" 2>&1
+ok "a run without its data says so in one sentence" grep -q 'say where with DATA=folder' "$tmp/log"
+done_testing

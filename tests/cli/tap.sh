@@ -1,0 +1,46 @@
+# tap.sh: sourced by the shell tests. ok NAME CMD...; is GOT WANT NAME; skip WHAT; done_testing.
+# $ASSAY is the tool, $BUILD the build folder; tests run in the project's root.
+: "${BUILD:=build}" "${ASSAY:=$PWD/$BUILD/assay}"
+export LC_ALL=C
+tap_n=0
+tap_bad=0
+result() { # ok? name
+    tap_n=$((tap_n + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $tap_n - $2"
+    else
+        echo "not ok $tap_n - $2"
+        echo "# at line ${BASH_LINENO[1]} of $0"
+        tap_bad=$((tap_bad + 1))
+    fi
+    return "$1"
+}
+ok() {
+    local name=$1
+    shift
+    "$@"
+    result $(($? != 0)) "$name"
+}
+is() {
+    if [ "$1" = "$2" ]; then
+        result 0 "$3"
+    else
+        result 1 "$3" || true
+        printf '# got  "%s"\n# want "%s"\n' "$1" "$2"
+        return 1
+    fi
+}
+skip() { # in CI shared data must be there
+    tap_n=$((tap_n + 1))
+    if [ -n "${CI:-}" ]; then
+        echo "not ok $tap_n - $1 is missing, and CI must have it"
+        tap_bad=$((tap_bad + 1))
+    else
+        echo "ok $tap_n # SKIP $1 is not here"
+    fi
+}
+done_testing() {
+    echo "1..$tap_n"
+    [ "$tap_bad" = 0 ]
+    exit
+}
