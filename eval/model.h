@@ -8,6 +8,7 @@
 #ifndef EVAL_MODEL_H
 #define EVAL_MODEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -19,14 +20,14 @@ enum request_kind { REQUEST_GENERATE, REQUEST_LOGPROB };
 
 struct request {
     enum request_kind kind;
-    struct str id;      /* of the item; comes back with the response */
+    struct str id;             /* of the item; comes back with the response */
     struct str prompt, system; /* borrowed until done() */
     struct strs choices, stop;
     int64_t max_tokens;
     double temperature, top_p;
     int64_t top_k;
-    uint64_t seed;      /* of this request: results do not depend on the batch order */
-    bool json;          /* ask for a JSON object where the server can */
+    uint64_t seed; /* of this request: results do not depend on the batch order */
+    bool json;     /* ask for a JSON object where the server can */
     void *tag;
 };
 
@@ -38,16 +39,20 @@ typedef int response_done_fn(void *ctx, const struct request *q, const struct re
 
 struct model;
 struct model_options {
-    const char *vocab;     /* gpt2: vocabulary file; NULL: the one named in the manifest */
-    const char *backend;
-    int64_t threads, batch, concurrency;
-    double timeout;
-    int64_t retries, max_requests;
-    struct clock *clock;   /* NULL: system */
+    const char *vocab;    /* gpt2: vocabulary file; NULL: the one named in the manifest */
+    const char *backend;  /* gpt2; NULL: auto */
+    int64_t threads;      /* gpt2; 0: all */
+    int64_t batch;        /* gpt2: rows at once; 0: 8 */
+    int64_t concurrency;  /* http: requests at once at most; 0: 4 */
+    double timeout;       /* http: of one request, seconds; 0: 600 */
+    int64_t retries;      /* more tries after a failed one; -1: 2 */
+    int64_t max_requests; /* sent, tries included; 0: no cap */
+    struct clock *clock;  /* NULL: system */
 };
 struct model_ops {
     const char *name;
     const char *help; /* how its spec looks: "ollama:MODEL" */
+    bool remote;      /* FINISH_ERROR may be gone when asked again; a local one repeats it */
     int (*open)(struct model *m, const char *spec, const struct model_options *o, struct err *e);
     void (*close)(struct model *m);
     int (*answer)(struct model *m, request_next_fn *next, response_done_fn *done, void *ctx,

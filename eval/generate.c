@@ -1,0 +1,185 @@
+/* generate: see eval/generate.h.
+ *
+ * A round: free rows take tasks, runs of neighbouring new rows are prefilled together, then one
+ * step moves every row that lives. A row's next id is picked as soon as its logits are there, so
+ * `id` is always chosen but not yet in the cache.
+ */
+#include "eval/generate.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/thread.h"
+
+struct row {
+    bool live, fresh; /* fresh: taken this round, not prefilled yet */
+    struct gen_task task;
+    int64_t kept; /* ids of the prompt in the cache */
+    int32_t id;   /* the last id picked; goes to position `pos` */
+    int64_t pos;
+};
+struct engine {
+    struct gpt2 *m;
+    const struct gen_calls *calls;
+    int64_t rows, context, vocab;
+    struct row *row;
+    struct sampler *sampler;
+    float *logits; /* [rows, vocab] */
+    int32_t *ids, *len, *pos;
+    bool drained;
+};
+
+int64_t generate_keep(int64_t n, int64_t max_new, int64_t context)
+{
+    int64_t room = context / 4 > 1 ? context / 4 : 1;
+    if (max_new < room)
+        room = max_new;
+    int64_t keep = context - room > 1 ? context - room : 1;
+    return n < keep ? n : keep;
+}
+
+static int finish(struct engine *g, struct row *r, enum finish how, struct err *e)
+{
+    r->live = false;
+    return g->calls->done(g->calls->ctx, &r->task, how, e);
+}
+
+/* Picks the row's next id from its logits and says how it goes on. */
+static int advance(struct engine *g, struct row *r, const float *logits, struct err *e)
+{
+    struct gen_task *t = &r->task;
+    int32_t id = sample_pick(g->sampler, logits, &t->rule, t->seed, (uint64_t)t->made);
+    if (id < 0)
+        return finish(g, r, FINISH_ERROR, e);
+    if (id == t->eos)
+        return finish(g, r, FINISH_STOP, e);
+    t->made++;
+    int stop = g->calls->token(g->calls->ctx, t, id, e);
+    if (stop < 0)
+        return -1;
+    if (stop)
+        return finish(g, r, FINISH_STOP, e);
+    if (t->made >= t->max_new || r->pos >= g->context)
+        return finish(g, r, FINISH_LENGTH, e);
+    r->id = id;
+    return 0;
+}
+
+/* Fills free rows. */
+static int take(struct engine *g, struct err *e)
+{
+    for (int64_t i = 0; i < g->rows && !g->drained; i++) {
+        struct row *r = &g->row[i];
+        while (!r->live && !g->drained) {
+            *r = (struct row){.task = {.eos = -1}};
+            int rc = g->calls->next(g->calls->ctx, &r->task, e);
+            if (rc < 0)
+                return -1;
+            if (rc == 0) {
+                g->drained = true;
+                break;
+            }
+            if (r->task.n < 1)
+                return err_set(e, "a prompt without ids can't be continued");
+            r->task.made = 0;
+            r->kept = generate_keep(r->task.n, r->task.max_new, g->context);
+            r->task.cropped = r->task.n - r->kept;
+            r->pos = r->kept;
+            r->live = r->fresh = true;
+            if (r->task.max_new < 1 && finish(g, r, FINISH_LENGTH, e))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int prefill_run(struct engine *g, int64_t from, int64_t n, struct err *e)
+{
+    int64_t T = 1;
+    for (int64_t i = 0; i < n; i++)
+        T = g->row[from + i].kept > T ? g->row[from + i].kept : T;
+    memset(g->ids, 0, (size_t)(n * T) * sizeof *g->ids);
+    for (int64_t i = 0; i < n; i++) {
+        struct row *r = &g->row[from + i];
+        memcpy(g->ids + i * T, r->task.ids + r->task.cropped, (size_t)r->kept * sizeof *g->ids);
+        g->len[i] = (int32_t)r->kept;
+    }
+    if (gpt2_prefill_at(g->m, from, g->ids, g->len, n, T, g->logits, e))
+        return -1;
+    for (int64_t i = 0; i < n; i++) {
+        g->row[from + i].fresh = false;
+        if (advance(g, &g->row[from + i], g->logits + i * g->vocab, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int prefill(struct engine *g, struct err *e)
+{
+    for (int64_t i = 0; i < g->rows;) {
+        int64_t n = 0;
+        while (i + n < g->rows && g->row[i + n].live && g->row[i + n].fresh)
+            n++;
+        if (n && prefill_run(g, i, n, e))
+            return -1;
+        i += n ? n : 1;
+    }
+    return 0;
+}
+
+/* One id further for every live row. *any: there was one. */
+static int step(struct engine *g, bool *any, struct err *e)
+{
+    int64_t used = 0;
+    for (int64_t i = 0; i < g->rows; i++) {
+        struct row *r = &g->row[i];
+        g->ids[i] = r->live ? r->id : 0;
+        g->pos[i] = r->live ? (int32_t)r->pos : -1;
+        if (r->live)
+            used = i + 1;
+    }
+    *any = used > 0;
+    if (!used)
+        return 0;
+    if (gpt2_step(g->m, g->ids, g->pos, used, g->logits, e))
+        return -1;
+    for (int64_t i = 0; i < used; i++) {
+        struct row *r = &g->row[i];
+        if (!r->live)
+            continue;
+        r->pos++;
+        if (advance(g, r, g->logits + i * g->vocab, e))
+            return -1;
+    }
+    return 0;
+}
+
+int generate_run(struct gpt2 *m, int64_t rows, const struct gen_calls *calls, struct err *e)
+{
+    const struct model_config *c = gpt2_config(m);
+    struct engine g = {
+        .m = m, .calls = calls, .rows = rows, .context = c->context, .vocab = c->vocab};
+    bool any = true;
+    int rc = 0;
+    g.row = mem_array((size_t)rows, sizeof *g.row);
+    int64_t pick = calls->limit > 0 && calls->limit < c->vocab ? calls->limit : c->vocab;
+    g.sampler = sampler_new(pick);
+    g.logits = mem_array((size_t)rows, (size_t)c->vocab * sizeof *g.logits);
+    g.ids = mem_array((size_t)rows, (size_t)c->context * sizeof *g.ids);
+    g.len = mem_array((size_t)rows, sizeof *g.len);
+    g.pos = mem_array((size_t)rows, sizeof *g.pos);
+    while (rc == 0 && (any || !g.drained)) {
+        rc = take(&g, e) || prefill(&g, e) || step(&g, &any, e) ? -1 : 0;
+        if (rc == 0 && any && interrupt_raised())
+            rc = err_code(e, EXIT_INCOMPLETE, "interrupted");
+    }
+    free(g.row);
+    sampler_free(g.sampler);
+    free(g.logits);
+    free(g.ids);
+    free(g.len);
+    free(g.pos);
+    return rc;
+}

@@ -1,0 +1,49 @@
+/* generate: continues sequences of ids with a KV cache, many rows at once.
+ *
+ * Continuous batching: a row takes the next task as soon as its own has ended, so short answers
+ * don't wait for long ones. What a task yields depends on its ids, rule and seed, not on its
+ * neighbours, the order or the number of rows.
+ *
+ * Room: positions end at the context C. A prompt longer than C - min(max_new, C/4) ids loses its
+ * head down to that length (`cropped` counts the ids), so at least a quarter of the context is left
+ * for the answer; a sequence that reaches C ends with FINISH_LENGTH.
+ */
+#ifndef EVAL_GENERATE_H
+#define EVAL_GENERATE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "eval/sample.h"
+#include "formats/item.h"
+#include "trainer/gpt2.h"
+
+struct gen_task {
+    const int32_t *ids; /* the prompt, n >= 1 of them; borrowed until done */
+    int64_t n;
+    int64_t max_new;
+    struct sample_rule rule;
+    uint64_t seed;
+    int32_t eos; /* ends the sequence, not given to token(); -1: none */
+    void *tag;
+    int64_t cropped, made; /* results: ids lost at the prompt's head, ids given to token() */
+};
+struct gen_calls {
+    /* 1: *t is filled; 0: no more for now and ever; -1: stop with e. */
+    int (*next)(void *ctx, struct gen_task *t, struct err *e);
+    /* Each new id. 1: the sequence ends here (FINISH_STOP); 0: go on; -1: stop with e. */
+    int (*token)(void *ctx, struct gen_task *t, int32_t id, struct err *e);
+    /* Once a task. FINISH_ERROR: its logits were not finite. -1: stop with e. */
+    int (*done)(void *ctx, struct gen_task *t, enum finish finish, struct err *e);
+    void *ctx;
+    int64_t limit; /* ids from here on are never picked (rows of padding); 0: no limit */
+};
+
+/* Runs until next() has no more and all rows have ended. m was opened with use.decode and
+ * use.batch = rows. SIGINT ends it with EXIT_INCOMPLETE. */
+int generate_run(struct gpt2 *m, int64_t rows, const struct gen_calls *calls, struct err *e);
+
+/* How many ids of a prompt are kept. */
+int64_t generate_keep(int64_t n, int64_t max_new, int64_t context);
+
+#endif

@@ -1,0 +1,66 @@
+/* local: see eval/local.h. */
+#include "eval/local.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "formats/checkpoint.h"
+
+int local_open(struct local_model *l, const char *dir, const struct local_options *o, struct err *e)
+{
+    *l = (struct local_model){.open = true};
+    const char *found = checkpoint_resolve(&l->arena, dir, e);
+    if (!found)
+        return -1;
+    l->dir = found;
+    if (gpt2_config_of(l->dir, &l->config, &l->eos, e) ||
+        backend_open(&l->backend, o->backend, 0, (int)o->threads, e))
+        return -1;
+    struct gpt2_use use = {.batch = o->batch, .length = l->config.context, .decode = o->decode};
+    l->m = gpt2_new(&l->backend, &l->config, &use, e);
+    if (!l->m || gpt2_load(l->m, l->dir, e))
+        return err_wrap(e, "model %s", dir);
+    return 0;
+}
+
+void local_close(struct local_model *l)
+{
+    if (!l->open)
+        return;
+    gpt2_free(l->m);
+    backend_close(&l->backend);
+    arena_release(&l->arena);
+    *l = (struct local_model){0};
+}
+
+int local_vocab(const struct local_model *l, const char *path, struct vocab *v, struct err *e)
+{
+    static const char *const names[] = {"tokenizer.json", "vocab.tiktoken", "vocab.json",
+                                        "encoder.json", NULL};
+    struct arena a = {0};
+    int rc = -1;
+    if (!path || !*path) {
+        path = NULL;
+        for (int i = 0; names[i] && !path; i++)
+            if (file_exists(path_join(&a, l->dir, names[i])))
+                path = i < 2 ? path_join(&a, l->dir, names[i]) : l->dir;
+    }
+    if (!path)
+        err_code(e, EXIT_USAGE, "%s holds no vocabulary: say which with --vocab FILE", l->dir);
+    else if (vocab_load(v, path, NULL, e) == 0)
+        rc = 0;
+    if (rc == 0 && v->size > l->config.vocab) {
+        rc = err_set(e, "%s has ids up to %lld, but the model %s knows only %lld", path,
+                     (long long)v->size - 1, l->dir, (long long)l->config.vocab);
+        vocab_release(v);
+    }
+    arena_release(&a);
+    return rc;
+}
+
+int32_t local_eot(const struct local_model *l, const struct vocab *v)
+{
+    if (v && v->eot >= 0)
+        return v->eot;
+    return l->eos >= 0 && l->eos < l->config.vocab ? (int32_t)l->eos : -1;
+}

@@ -1,0 +1,38 @@
+/* local: a checkpoint folder opened on a backend, for whoever evaluates it.
+ */
+#ifndef EVAL_LOCAL_H
+#define EVAL_LOCAL_H
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "formats/run.h"
+#include "tokenizer/vocab.h"
+#include "trainer/gpt2.h"
+
+struct local_options {
+    const char *backend;    /* NULL: auto */
+    int64_t threads, batch; /* threads 0: all */
+    bool decode;            /* with a KV cache */
+};
+struct local_model {
+    struct backend backend;
+    struct gpt2 *m;
+    struct model_config config;
+    int64_t eos;     /* of config.json; -1: not said */
+    const char *dir; /* the checkpoint folder itself, `latest` followed */
+    struct arena arena;
+    bool open;
+};
+/* dir: a checkpoint folder or one that holds `latest`. */
+int local_open(struct local_model *l, const char *dir, const struct local_options *o,
+               struct err *e);
+void local_close(struct local_model *l); /* accepts a zeroed one */
+
+/* Loads a vocabulary and checks it against the model: more ids than the model has is an error.
+ * path NULL or "": tokenizer.json or vocab.tiktoken, or vocab.json + merges.txt, of the folder. */
+int local_vocab(const struct local_model *l, const char *path, struct vocab *v, struct err *e);
+/* The id that ends a text: the vocabulary's, else the checkpoint's; -1: neither. */
+int32_t local_eot(const struct local_model *l, const struct vocab *v);
+
+#endif

@@ -1,0 +1,81 @@
+/* loss: negative log-likelihood of text under a model, with every unit kept.
+ *
+ * Windows: the split is one long vector of tokens. Window w reads T ids from s + w T on (s: start
+ * of the slice) and predicts the T ids from s + w T + 1 on: disjoint windows with one carried
+ * token; the slice's first token is context only, every other is predicted once, and the last
+ * window is as short as it comes out. Depends on T: another context is another measure.
+ *
+ * Documents: each alone: EOT, its ids, EOT; all but the first are predicted, so the end counts.
+ * A document longer than the context is read in overlapping windows T/2 apart: the first counts all
+ * its targets, each later one only the targets that are new, so every counted target has at least
+ * T/2 ids of context (or all there are) and is counted once.
+ *
+ * Sums are in double in order of position, so a unit's value depends on neither the batch nor the
+ * threads. Rows are padded to multiples of 32 positions by their own length alone; padding is never
+ * a target. A loss that is not finite is an error that names the unit.
+ */
+#ifndef EVAL_LOSS_H
+#define EVAL_LOSS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "formats/result.h"
+#include "formats/shard.h"
+#include "trainer/gpt2.h"
+
+/* Units in order; strings and v live in the arena. */
+struct loss_units {
+    struct loss_unit *v;
+    size_t n, cap;
+    struct arena arena;
+};
+void loss_units_release(struct loss_units *u);
+
+struct loss_totals {
+    int64_t tokens, bytes; /* bytes -1: unknown */
+    double nats;
+    int64_t documents, long_documents; /* windows: documents in which a window starts; those of
+                                          more than 32 windows, whose clusters are blocks of 16 */
+};
+void loss_sum(const struct loss_units *u, struct loss_totals *t);
+
+enum { LOSS_LONG_DOCUMENT = 32, LOSS_BLOCK = 16 };
+
+struct loss_slice {
+    int64_t start;  /* of the split: this token is context only */
+    int64_t tokens; /* predicted, behind start; 0: to the split's end */
+    int64_t window; /* T, at most the model's context */
+    int64_t batch;  /* rows at once */
+    int64_t eot;    /* -1: unknown, then all is one document */
+};
+/* bytes of an id come from t->info.token_bytes. A slice beyond the split is an error. */
+int loss_windows(struct gpt2 *m, const struct tokens *t, const struct loss_slice *s,
+                 struct loss_units *out, struct loss_totals *totals, struct err *e);
+
+struct loss_doc {
+    struct str id;
+    const int32_t *ids; /* without EOT; may be none */
+    int64_t n;
+    int64_t bytes;      /* that the ids stand for */
+    double oracle_bits; /* NaN: unknown */
+};
+/* 1: *d is filled, valid until the next call; 0: no more; -1: stop with e. */
+typedef int loss_doc_fn(void *ctx, struct loss_doc *d, struct err *e);
+int loss_documents(struct gpt2 *m, int32_t eot, int64_t batch, loss_doc_fn *next, void *ctx,
+                   struct loss_units *out, struct loss_totals *totals, struct err *e);
+
+/* No model can be better than the process that made the text. gap: mean over documents of
+ *   bits as published (nats / ln 2 / bytes, times text_bytes) - oracle_bits
+ * and its standard error. Below -3 standard errors is an error: text leaked into training, or sums
+ * and denominators are wrong. text_bytes[i]: UTF-8 bytes of the text itself, counted apart from
+ * u->v[i].bytes. Documents without an oracle are left out; fewer than 10: no verdict (n says). */
+struct loss_gap {
+    double mean, se;
+    int64_t n;
+};
+int loss_check_oracle(const struct loss_units *u, const int64_t *text_bytes, struct loss_gap *gap,
+                      struct err *e);
+
+#endif

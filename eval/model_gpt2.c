@@ -1,0 +1,236 @@
+/* model_gpt2: a checkpoint folder as a model. Prompts become ids, rows are batched continuously
+ * (eval/generate.h), ids become text as they come, so that a stop string is seen also where it
+ * crosses a token's border.
+ *
+ * A prompt is encoded as plain text (a "<|endoftext|>" inside it is text) and gets no EOT in front;
+ * an empty prompt is EOT alone. Ill-formed UTF-8 in an answer becomes U+FFFD.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "eval/generate.h"
+#include "eval/local.h"
+#include "eval/model_kinds.h"
+#include "eval/text.h"
+#include "formats/manifest.h"
+#include "tokenizer/bpe.h"
+
+enum { BATCH = 8 };
+
+struct job;
+struct local {
+    struct local_model l;
+    struct vocab vocab;
+    struct encoder *encoder;
+    int64_t batch;
+    int32_t eot;
+    const char *identity, *name;
+    struct clock *clock;
+    int64_t answered, cropped; /* answers; those whose prompt lost its head */
+    request_next_fn *next;
+    response_done_fn *done;
+    void *ctx;
+    struct job *live;
+};
+/* One request in a row. */
+struct job {
+    struct request q;
+    struct ids prompt;
+    struct buf text;
+    double started;
+    struct job *before, *after; /* in local.live */
+};
+
+static int make_identity(struct model *m, struct local *g, struct err *e)
+{
+    char hash[SHA256_HEX];
+    if (manifest_hash(g->l.dir, hash, e))
+        return -1;
+    g->identity = arena_printf(&m->arena, "gpt2 %s vocab=%s", hash, g->vocab.hash);
+    g->name = arena_printf(&m->arena, "gpt2 %.12s", hash);
+    return 0;
+}
+
+static int gpt2_open(struct model *m, const char *spec, const struct model_options *o,
+                     struct err *e)
+{
+    struct local *g = mem_zero(sizeof *g);
+    m->impl = g;
+    g->batch = o->batch > 0 ? o->batch : BATCH;
+    g->clock = o->clock ? o->clock : clock_system();
+    struct local_options lo = {
+        .backend = o->backend, .threads = o->threads, .batch = g->batch, .decode = true};
+    if (local_open(&g->l, spec, &lo, e) || local_vocab(&g->l, o->vocab, &g->vocab, e))
+        return -1;
+    struct encode_options eo = {.special = SPECIAL_PLAIN, .bad_utf8 = BAD_UTF8_REPLACE};
+    g->encoder = encoder_new(&g->vocab, eo, e);
+    g->eot = local_eot(&g->l, &g->vocab);
+    return g->encoder ? make_identity(m, g, e) : -1;
+}
+
+static void gpt2_close(struct model *m)
+{
+    struct local *g = m->impl;
+    if (!g)
+        return;
+    encoder_free(g->encoder);
+    vocab_release(&g->vocab);
+    local_close(&g->l);
+    free(g);
+    m->impl = NULL;
+}
+
+static struct job *job_new(struct local *g)
+{
+    struct job *j = mem_zero(sizeof *j);
+    j->after = g->live;
+    if (g->live)
+        g->live->before = j;
+    g->live = j;
+    return j;
+}
+
+static void job_free(struct local *g, struct job *j)
+{
+    if (j->before)
+        j->before->after = j->after;
+    else
+        g->live = j->after;
+    if (j->after)
+        j->after->before = j->before;
+    ids_release(&j->prompt);
+    buf_release(&j->text);
+    free(j);
+}
+
+/* ---- the three calls of generate_run -------------------------------------------------------- */
+
+static int fill(struct local *g, struct job *j, struct gen_task *t, struct err *e)
+{
+    j->started = g->clock->now(g->clock);
+    if (encode(g->encoder, j->q.prompt, &j->prompt, e))
+        return err_wrap(e, "item %.*s", STR_ARG(j->q.id));
+    if (!j->prompt.n && g->eot < 0)
+        return err_set(e, "item %.*s: the prompt is empty and there is no EOT to begin with",
+                       STR_ARG(j->q.id));
+    if (!j->prompt.n)
+        ids_add(&j->prompt, g->eot);
+    *t = (struct gen_task){.ids = j->prompt.v,
+                           .n = (int64_t)j->prompt.n,
+                           .max_new = j->q.max_tokens,
+                           .rule = {j->q.temperature, j->q.top_p, j->q.top_k},
+                           .seed = j->q.seed,
+                           .eos = g->eot,
+                           .tag = j};
+    return 1;
+}
+
+/* Log-probabilities of choices are asked of eval/loss, not of a generator. */
+static int refuse(struct local *g, const struct request *q, struct err *e)
+{
+    struct response r = {.item = q->id,
+                         .model = str_z(g->name),
+                         .finish = FINISH_ERROR,
+                         .detail = STR_LIT("this model only generates"),
+                         .tokens_in = FIELD_NONE_I64,
+                         .tokens_out = FIELD_NONE_I64};
+    return g->done(g->ctx, q, &r, e);
+}
+
+static int next_task(void *ctx, struct gen_task *t, struct err *e)
+{
+    struct local *g = ctx;
+    for (;;) {
+        struct job *j = job_new(g);
+        int rc = g->next(g->ctx, &j->q, e);
+        if (rc == 1 && j->q.kind == REQUEST_GENERATE)
+            rc = fill(g, j, t, e);
+        else if (rc == 1)
+            rc = refuse(g, &j->q, e) ? -1 : 2;
+        if (rc == 1)
+            return 1;
+        job_free(g, j);
+        if (rc <= 0)
+            return rc;
+    }
+}
+
+static int got_token(void *ctx, struct gen_task *t, int32_t id, struct err *e)
+{
+    struct local *g = ctx;
+    struct job *j = t->tag;
+    struct str bytes;
+    size_t before = j->text.n;
+    (void)e;
+    if (!vocab_bytes(&g->vocab, id, &bytes))
+        return 0; /* an id between the vocabulary's holes stands for no bytes */
+    buf_adds(&j->text, bytes);
+    ptrdiff_t at = text_stop(buf_str(&j->text), before, j->q.stop);
+    if (at < 0)
+        return 0;
+    buf_cut(&j->text, (size_t)at);
+    return 1;
+}
+
+static int task_done(void *ctx, struct gen_task *t, enum finish finish, struct err *e)
+{
+    struct local *g = ctx;
+    struct job *j = t->tag;
+    struct buf text = {0}, detail = {0};
+    text_repair(buf_str(&j->text), &text);
+    if (finish == FINISH_ERROR)
+        buf_addz(&detail, "a logit is not finite");
+    else if (t->cropped)
+        buf_printf(&detail, "the prompt lost its first %lld of %lld tokens", (long long)t->cropped,
+                   (long long)t->n);
+    struct response r = {.item = j->q.id,
+                         .model = str_z(g->name),
+                         .text = buf_str(&text),
+                         .finish = (int)finish,
+                         .detail = buf_str(&detail),
+                         .tokens_in = t->n - t->cropped,
+                         .tokens_out = t->made,
+                         .ms = (g->clock->now(g->clock) - j->started) * 1000};
+    g->answered++;
+    g->cropped += t->cropped > 0;
+    int rc = g->done(g->ctx, &j->q, &r, e);
+    buf_release(&text);
+    buf_release(&detail);
+    job_free(g, j);
+    return rc;
+}
+
+static int gpt2_answer(struct model *m, request_next_fn *next, response_done_fn *done, void *ctx,
+                       struct err *e)
+{
+    struct local *g = m->impl;
+    struct gen_calls calls = {next_task, got_token, task_done, g, g->vocab.size};
+    g->next = next;
+    g->done = done;
+    g->ctx = ctx;
+    g->answered = g->cropped = 0;
+    int rc = generate_run(g->l.m, g->batch, &calls, e);
+    while (g->live) /* left by an error */
+        job_free(g, g->live);
+    if (g->cropped)
+        log_warn("%lld of %lld prompts were longer than the context allows and lost their heads",
+                 (long long)g->cropped, (long long)g->answered);
+    return rc;
+}
+
+static const char *gpt2_identity(const struct model *m)
+{
+    const struct local *g = m->impl;
+    return g->identity;
+}
+
+const struct model_ops model_gpt2 = {
+    .name = "gpt2",
+    .help = "a checkpoint folder",
+    .open = gpt2_open,
+    .close = gpt2_close,
+    .answer = gpt2_answer,
+    .identity = gpt2_identity,
+};
