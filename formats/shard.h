@@ -19,6 +19,8 @@
  * | 8*(n+1) | u64 offsets into ids, in tokens                                       |
  * | 4*N   | uint32 ids                                                             |
  * | N     | u8 loss mask: 1 where the id is a target that counts                   |
+ *
+ * Readers map the files; a struct tokens or examples may be shared by threads.
  */
 #ifndef FORMATS_SHARD_H
 #define FORMATS_SHARD_H
@@ -41,6 +43,9 @@ struct shard_info {
 };
 extern const struct schema shard_info_schema;
 
+/* Token shard file header, and example shards (see above). */
+enum { SHARD_HEADER = 1024, SHARD_MOST_TOKENS = 2147483647 };
+
 /* Writing one split: files of at most `per_shard` tokens. width is 2 if vocab_size <= 65536, else 4. */
 struct shard_writer;
 struct shard_writer *shard_create(const char *dir, const char *name, const char *split,
@@ -55,17 +60,19 @@ void shard_abort(struct shard_writer *w); /* removes nothing that was committed;
  * is checked: magic, version, count against the file's size. */
 struct tokens {
     struct shard_info info;
-    int64_t n;    /* tokens in all files */
+    int64_t n; /* tokens in all files */
     int64_t nfiles;
     struct token_file {
         struct file_map map;
         const void *ids;
-        int width;     /* 2 or 4 */
+        int width; /* 2 or 4 */
         int64_t begin, n;
         const char *path;
-    } *files;
+    } * files;
     struct arena arena;
 };
+/* split: "train" or "test". dir may also be one .bin file, which then is the split. An empty or
+ * missing split is an error. */
 int tokens_open(struct tokens *t, const char *dir, const char *split, struct err *e);
 /* ids[0..n) from position `at`. An id >= vocab_size (if known, or the limit given) is an error
  * that names file and offset. */
