@@ -72,7 +72,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 define ISA_RULE
 $$(BUILD)/%.$(1).o: %.c $$(BUILD)/flags
 	$$(call say,CC,$$< $(1))
-	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CPPFLAGS) $$(CFLAGS) -O3 $$(isa_$(1)) -DISA=$(1) $$(WARN) -MMD -MP -c -o $$@ $$<
+	$$(Q)mkdir -p $$(@D) && $$(CC) $$(CPPFLAGS) $$(CFLAGS) -O3 -ffp-contract=fast $$(isa_$(1)) -DISA=$(1) $$(WARN) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(ISAS),$(eval $(call ISA_RULE,$(i))))
 
@@ -87,7 +87,7 @@ $(BUILD)/formats/build.o: CPPFLAGS += -DBUILD_VERSION='"$(VERSION)"' -DBUILD_COM
 
 $(LIB): $(OBJ)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $(OBJ)
+	$(Q)rm -f $@ && ar qcs $@ $(OBJ)
 $(TOOL): $(BUILD)/pipelines/main.o $(OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

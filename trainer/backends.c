@@ -1,0 +1,150 @@
+/* backends: the registry of devices, see backend.h.
+ *
+ * A backend lives in this binary or in a shared object beside it, so that one build runs anywhere:
+ * libassay_NAME.so exports `const struct backend_ops *assay_backend(int abi)`, which returns NULL
+ * when it was built for another BACKEND_ABI. The object finds the host's functions (err, mem,
+ * backend_fail) in the tool, which is linked with -rdynamic. A library that cannot be loaded (no
+ * driver on this machine) costs one sentence and never the program: that is what dlopen is for.
+ */
+#include "trainer/backend.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trainer/cpu/cpu.h"
+#include "trainer/ops.h"
+
+static const struct registered {
+    const char *name;
+    const struct backend_ops *ops; /* NULL: in libassay_NAME.so */
+} registry[] = {
+    {"cuda", NULL},
+    {"cpu", &cpu_backend_ops},
+};
+enum { REGISTERED = sizeof registry / sizeof *registry };
+
+void backend_fail(struct backend *b, const char *fmt, ...)
+{
+    if (b->failed)
+        return;
+    char s[sizeof b->fault.msg];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(s, sizeof s, fmt, ap);
+    va_end(ap);
+    err_set(&b->fault, "%s", s);
+    b->failed = true;
+}
+
+/* The folder of the running program; it holds the shared objects. */
+static int program_folder(char *out, size_t n, struct err *e)
+{
+    ssize_t got = readlink("/proc/self/exe", out, n - 1);
+    if (got <= 0)
+        return err_sys(e, "find the program's own folder");
+    out[got] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash)
+        *slash = 0;
+    return 0;
+}
+
+static const struct backend_ops *load(const char *name, struct err *e)
+{
+    char dir[PATH_MAX], path[PATH_MAX + 64];
+    if (program_folder(dir, sizeof dir, e) < 0)
+        return NULL;
+    snprintf(path, sizeof path, "%s/libassay_%s.so", dir, name);
+    if (access(path, F_OK) != 0) {
+        err_set(e, "libassay_%s.so is not beside the tool: it was not built", name);
+        return NULL;
+    }
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!so) {
+        err_set(e, "%s", dlerror());
+        return NULL;
+    }
+    /* POSIX says this conversion works; ISO C has no way to write it, so through memory. */
+    void *symbol = dlsym(so, "assay_backend");
+    const struct backend_ops *(*table)(int abi) = NULL;
+    memcpy(&table, &symbol, sizeof table);
+    const struct backend_ops *ops = table ? table(BACKEND_ABI) : NULL;
+    if (!ops) {
+        err_set(e, "libassay_%s.so was not built for this tool (want ABI %d)", name, BACKEND_ABI);
+        dlclose(so);
+    }
+    return ops;
+}
+
+static int open_one(struct backend *b, const struct registered *r, int device, int threads,
+                    struct err *e)
+{
+    const struct backend_ops *ops = r->ops ? r->ops : load(r->name, e);
+    if (!ops)
+        return -1;
+    const char *lacks = ops_missing(ops);
+    if (ops->abi != BACKEND_ABI)
+        return err_set(e, "want ABI %d, the table has %d", BACKEND_ABI, ops->abi);
+    if (lacks)
+        return err_set(e, "the table lacks %s", lacks);
+    *b = (struct backend){.ops = ops};
+    if (ops->open(b, device, threads, e) < 0) {
+        *b = (struct backend){0};
+        return -1;
+    }
+    return 0;
+}
+
+int backend_open(struct backend *b, const char *name, int device, int threads, struct err *e)
+{
+    *b = (struct backend){0};
+    bool any = !name || !*name || strcmp(name, "auto") == 0;
+    char tried[sizeof e->msg / 2] = "";
+    size_t at = 0;
+    for (int i = 0; i < REGISTERED; i++) {
+        const struct registered *r = &registry[i];
+        if (!any && strcmp(r->name, name) != 0)
+            continue;
+        struct err why = {0};
+        if (open_one(b, r, device, threads, &why) == 0)
+            return 0;
+        if (!any) {
+            *e = why;
+            return err_wrap(e, "backend %s", name);
+        }
+        if (at < sizeof tried)
+            at += (size_t)snprintf(tried + at, sizeof tried - at, "%s%s (%s)", at ? "; " : "",
+                                   r->name, why.msg);
+    }
+    if (any)
+        return err_set(e, "no backend opens: %s", tried);
+    for (int i = 0; i < REGISTERED && at < sizeof tried; i++)
+        at += (size_t)snprintf(tried + at, sizeof tried - at, "%s%s", at ? ", " : "",
+                               registry[i].name);
+    return err_code(e, EXIT_USAGE, "no backend is named \"%s\"; there are: %s", name, tried);
+}
+
+void backend_close(struct backend *b)
+{
+    if (b->ops)
+        b->ops->close(b);
+    *b = (struct backend){0};
+}
+
+void backend_list(void (*line)(void *ctx, const char *name, const char *state), void *ctx)
+{
+    for (int i = 0; i < REGISTERED; i++) {
+        struct backend b;
+        struct err e = {0};
+        if (open_one(&b, &registry[i], 0, 0, &e) < 0) {
+            line(ctx, registry[i].name, e.msg);
+            continue;
+        }
+        line(ctx, registry[i].name, b.ops->describe(&b));
+        backend_close(&b);
+    }
+}

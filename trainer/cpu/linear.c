@@ -1,0 +1,177 @@
+/* linear: products with a weight matrix, with bias and gelu on each block while it is in cache.
+ *
+ * A product is cut into a grid of blocks of C whose borders depend on its shape only; each block is
+ * one single-threaded call (gemm.h says why). The inner dimension is never cut.
+ */
+#include <string.h>
+
+#include "trainer/cpu/gemm.h"
+#include "trainer/cpu/impl.h"
+
+/* C[m,n] = op(A) op(B), cut into blocks of bm x bn. */
+struct product {
+    struct cpu *c;
+    struct backend *b;
+    int64_t m, n, k, bm, bn, across;
+    bool ta, tb, accumulate;
+    const float *a, *bb;
+    float *out;
+    /* epilogue of the forward pass */
+    const float *bias;
+    float *gelu; /* [m,n] or NULL */
+    int failed;  /* oneDNN's status; any task's */
+};
+
+/* Halves the longer side until there are enough blocks for a machine of many cores, but keeps them
+ * large enough to run at full rate. */
+static void cut(struct product *p)
+{
+    p->bm = p->m;
+    p->bn = p->n;
+    while (((p->m + p->bm - 1) / p->bm) * ((p->n + p->bn - 1) / p->bn) < 32 || p->bm > 512 ||
+           p->bn > 768) {
+        if (p->bm >= p->bn && p->bm > 64)
+            p->bm = (p->bm / 2 + 15) / 16 * 16;
+        else if (p->bn > 64)
+            p->bn = (p->bn / 2 + 15) / 16 * 16;
+        else if (p->bm > 64)
+            p->bm = (p->bm / 2 + 15) / 16 * 16;
+        else
+            break;
+    }
+    p->across = (p->n + p->bn - 1) / p->bn;
+}
+
+static void product_task(void *ctx, int64_t task, int worker)
+{
+    (void)worker;
+    struct product *p = ctx;
+    int64_t i = task / p->across * p->bm, j = task % p->across * p->bn;
+    int64_t m = p->m - i < p->bm ? p->m - i : p->bm, n = p->n - j < p->bn ? p->n - j : p->bn;
+    int64_t lda = p->ta ? p->m : p->k, ldb = p->tb ? p->k : p->n;
+    int rc = gemm_f32(p->ta, p->tb, m, n, p->k, p->ta ? p->a + i : p->a + i * lda, lda,
+                      p->tb ? p->bb + j * ldb : p->bb + j, ldb, p->accumulate,
+                      p->out + i * p->n + j, p->n);
+    if (rc != 0)
+        __atomic_store_n(&p->failed, rc, __ATOMIC_RELAXED);
+    for (int64_t r = i; r < i + m && (p->bias || p->gelu); r++) {
+        float *row = p->out + r * p->n + j;
+        if (p->bias)
+            p->c->vec->add(row, p->bias + j, n);
+        if (p->gelu)
+            p->c->vec->gelu(p->gelu + r * p->n + j, row, n);
+    }
+}
+
+static void product_run(struct product *p, const char *op)
+{
+    if (p->b->failed)
+        return;
+    cut(p);
+    pool_run(p->c->pool, (p->m + p->bm - 1) / p->bm * p->across, product_task, p);
+    if (p->failed)
+        backend_fail(p->b, "%s: oneDNN status %d", op, p->failed);
+}
+
+static int64_t rows_of(const struct tensor *x)
+{
+    int64_t n = 1;
+    for (int i = 0; i < x->ndim - 1; i++)
+        n *= x->dim[i];
+    return n;
+}
+
+void cpu_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,
+                    const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
+                    struct tensor *pre)
+{
+    struct product p = {
+        .c = cpu_of(b),
+        .b = b,
+        .m = rows_of(x),
+        .n = y->dim[y->ndim - 1],
+        .k = x->dim[x->ndim - 1],
+        .tb = layout == WEIGHT_OUT_IN,
+        .a = x->data,
+        .bb = w->data,
+        .out = pre ? pre->data : y->data,
+        .bias = bias ? bias->data : NULL,
+        .gelu = pre ? y->data : NULL,
+    };
+    product_run(&p, "linear_fwd");
+}
+
+/* dy *= gelu'(pre), and the column sums of blocks of rows. */
+struct dy_job {
+    struct cpu *c;
+    float *dy, *partial; /* partial NULL: no sums */
+    const float *pre;    /* NULL: no gelu */
+    int64_t N, O, rows;
+};
+
+static void dy_task(void *ctx, int64_t task, int worker)
+{
+    (void)worker;
+    const struct dy_job *j = ctx;
+    int64_t from = task * j->rows, O = j->O;
+    int64_t to = from + j->rows < j->N ? from + j->rows : j->N;
+    float *sums = j->partial ? j->partial + task * O : NULL;
+    if (sums)
+        memset(sums, 0, (size_t)O * sizeof *sums);
+    for (int64_t i = from; i < to; i++) {
+        if (j->pre)
+            j->c->vec->gelu_grad(j->dy + i * O, j->pre + i * O, O);
+        if (sums)
+            j->c->vec->add(sums, j->dy + i * O, O);
+    }
+}
+
+void cpu_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, struct tensor *dw,
+                    struct tensor *dbias, struct tensor *dy, const struct tensor *x,
+                    const struct tensor *w, enum weight_layout layout, const struct tensor *pre)
+{
+    struct cpu *c = cpu_of(b);
+    int64_t N = rows_of(x), I = x->dim[x->ndim - 1], O = dy->dim[dy->ndim - 1];
+    if (pre || dbias) {
+        struct dy_job j = {.c = c,
+                           .dy = dy->data,
+                           .pre = pre ? pre->data : NULL,
+                           .N = N,
+                           .O = O,
+                           .rows = cpu_rows_per_task(N)};
+        int64_t tasks = (N + j.rows - 1) / j.rows;
+        j.partial = dbias ? cpu_partial(c, (size_t)(tasks * O)) : NULL;
+        pool_run(c->pool, tasks, dy_task, &j);
+        if (dbias)
+            cpu_add_partials(c, dbias->data, j.partial, O, tasks, O);
+    }
+    bool in_out = layout == WEIGHT_IN_OUT;
+    struct product grad = {
+        .c = c,
+        .b = b,
+        .m = in_out ? I : O,
+        .n = in_out ? O : I,
+        .k = N,
+        .ta = true,
+        .accumulate = true,
+        .a = in_out ? x->data : dy->data,
+        .bb = in_out ? dy->data : x->data,
+        .out = dw->data,
+    };
+    product_run(&grad, "linear_bwd");
+    if (!dx)
+        return;
+    struct product back = {
+        .c = c,
+        .b = b,
+        .m = N,
+        .n = I,
+        .k = O,
+        .tb = in_out,
+        .accumulate = accumulate_dx,
+        .a = dy->data,
+        .bb = w->data,
+        .out = dx->data,
+    };
+    product_run(&back, "linear_bwd");
+}
