@@ -204,20 +204,22 @@ static int collect_loss(struct collector *c, struct metrics *m, const char *task
     return metrics_add_loss(m, task, path, e);
 }
 
-/* One scorer's files over the fine-tuning seeds. form has "%lld" for the seed. */
+/* Scores of one kind over the fine-tuning seeds: scores/NAME-SEED.msgpack, or for a judge the folder
+ * scores/judge-SEED with scores.msgpack in it. */
 static int collect_scores(struct collector *c, struct metrics *m, const char *metric,
-                          const char *prefix, const char *suffix, struct err *e)
+                          const char *name, bool judge, struct err *e)
 {
     const struct finetune_config *f = &c->r->config.finetune;
     size_t n = (size_t)f->seeds;
     struct strs paths = {arena_array(c->a, n, sizeof(struct str)), 0};
+    const char *artefact = NULL;
     for (size_t k = 0; k < n; k++) {
-        const char *path = in_run(c, arena_printf(c->a, "scores/%s-%lld%s", prefix,
-                                                  (long long)f->seed + (long long)k, suffix));
+        long long seed = (long long)f->seed + (long long)k;
+        artefact =
+            in_run(c, arena_printf(c->a, "scores/%s-%lld%s", name, seed, judge ? "" : ".msgpack"));
+        const char *path = judge ? path_join(c->a, artefact, "scores.msgpack") : artefact;
         if (!file_exists(path))
             continue;
-        const char *artefact =
-            suffix[1] == 's' ? path_dir(c->a, path) : path; /* judge: the folder */
         if (stage_input(c->st, artefact, e) != 0)
             return -1;
         paths.v[paths.n++] = str_z(path);
@@ -225,13 +227,12 @@ static int collect_scores(struct collector *c, struct metrics *m, const char *me
     if (paths.n == 0)
         return 0;
     if (paths.n != n)
-        return err_set(e,
-                       "%s: scores of %zu of %zu fine-tuning seeds are there; run the stages first",
-                       c->dir, paths.n, n);
-    const char *last = str_dup(c->a, paths.v[0]);
+        return err_set(
+            e, "%s: scores/%s of %zu of %zu fine-tuning seeds are there; run the stages first",
+            c->dir, name, paths.n, n);
     const char *responses =
         in_run(c, arena_printf(c->a, "eval/responses-%lld.msgpack", (long long)f->seed));
-    const char *identity[] = {suffix[1] == 's' ? path_dir(c->a, last) : last, responses, NULL};
+    const char *identity[] = {artefact, responses, NULL};
     return metrics_add_scores(m, metric, paths, identity, e);
 }
 
@@ -244,11 +245,10 @@ static int collect_metrics(struct collector *c, struct err *e)
         goto out;
     for (size_t i = 0; i < s->n; i++) {
         const struct scorer *x = scorer_find(s->v[i], e);
-        if (!x || collect_scores(c, &m, x->metric, x->name, ".msgpack", e) != 0)
+        if (!x || collect_scores(c, &m, x->metric, x->name, false, e) != 0)
             goto out;
     }
-    if (c->r->config.judge.judge.n &&
-        collect_scores(c, &m, "judge_single", "judge", "/scores.msgpack", e) != 0)
+    if (c->r->config.judge.judge.n && collect_scores(c, &m, "judge_single", "judge", true, e) != 0)
         goto out;
     struct metric *v = arena_array(c->a, m.n, sizeof *v);
     if (m.n)

@@ -91,6 +91,21 @@ void metric_finish(struct metric *m, struct arena *a)
     }
 }
 
+/* bits_byte compares across vocabularies and contexts: documents and rule decide, so those keys go. */
+static struct strs without_model_keys(struct strs id, struct arena *a)
+{
+    static const char *const keys[] = {"vocab=", "vocab_hash=", "context="};
+    struct strs out = {arena_array(a, id.n, sizeof(struct str)), 0};
+    for (size_t i = 0; i < id.n; i++) {
+        bool drop = false;
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            drop = drop || str_starts(id.v[i], keys[k]);
+        if (!drop)
+            out.v[out.n++] = id.v[i];
+    }
+    return out;
+}
+
 static void finish_loss(struct metrics *m, struct metric *x, bool primary)
 {
     x->primary = primary;
@@ -142,7 +157,7 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
     struct metric *x = add(m, "nll_token", task, "nats/token");
     if (identity_add(x, path, m->a, e) != 0)
         goto out;
-    struct strs identity = x->identity;
+    struct strs identity = without_model_keys(x->identity, m->a);
     fill_loss(x, u, n, NATS_TOKEN, m->a);
     finish_loss(m, x, !documents); /* documents are compared by bytes: vocabularies may differ */
     if (bytes && documents) {
