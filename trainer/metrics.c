@@ -33,6 +33,7 @@ static int row_parse(struct str line, struct metrics_row *r, struct err *e)
         .ms = number(o, "ms"),
         .ms_data = number(o, "ms_data"),
         .tokens_per_s = number(o, "tokens_per_s"),
+        .seconds = number(o, "seconds"),
         .skipped = json_true(json_get(o, "skipped")),
     };
     json_free(o);
@@ -118,6 +119,7 @@ int metrics_add(struct metrics *m, const struct metrics_row *r, struct err *e)
     put(&b, "ms", r->ms);
     put(&b, "ms_data", r->ms_data);
     put(&b, "tokens_per_s", r->tokens_per_s);
+    put(&b, "seconds", r->seconds);
     buf_addz(&b, "}\n");
     int rc = file_append(m->fd, b.p, b.n, m->path, e);
     buf_release(&b);

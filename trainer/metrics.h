@@ -1,6 +1,6 @@
 /* metrics: metrics.jsonl, the journal of a training run: one JSON object a line, one line a step.
  *
- * {"step","tokens","loss","lr","norm","ms","ms_data","tokens_per_s"} always; "epoch", "val_loss",
+ * {"step","tokens","loss","lr","norm","ms","ms_data","tokens_per_s","seconds"} always; "epoch", "val_loss",
  * "skipped" where there is something to say. step counts from 1, loss is in nats a valid target
  * over all micro-batches of the step, norm is before clipping. Numbers that are not finite are
  * null. A run that goes on from a checkpoint cuts the file back to that step first, so no step is
@@ -22,7 +22,8 @@ struct metrics_row {
     double val_loss;    /* NaN: none */
     double ms, ms_data; /* of the step; waiting for data */
     double tokens_per_s;
-    bool skipped; /* the update was left out */
+    double seconds; /* of training so far, over all its starts */
+    bool skipped;   /* the update was left out */
 };
 struct metrics {
     int fd;

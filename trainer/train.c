@@ -310,6 +310,7 @@ static int one_step(struct trainer *t, struct err *e)
     r.ms = seconds * 1e3;
     r.ms_data = (loader_stalled(t->loader) - stalled) * 1e3;
     r.tokens_per_s = (double)(t->c.batch * t->model.context) / seconds;
+    r.seconds = s->seconds + clock_now() - t->counted;
     if (t->c.val_every > 0 && (s->step % t->c.val_every == 0 || s->step == t->steps)) {
         if (train_validate(t, e))
             return -1;

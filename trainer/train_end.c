@@ -95,22 +95,24 @@ static void add_times(struct trainer *t, const struct metrics_row *r, size_t n)
         all += r[i].ms;
         data += r[i].ms_data;
     }
-    struct json *ms = json_obj();
-    json_put(ms, "p10", json_of_num(metrics_quantile(v, n, 0.1)));
-    json_put(ms, "p50", json_of_num(metrics_quantile(v, n, 0.5)));
-    json_put(ms, "p90", json_of_num(metrics_quantile(v, n, 0.9)));
-    stage_volatile(&t->stage, "step_ms", ms);
+    stage_volatile(&t->stage, "step_ms_p10", json_of_num(metrics_quantile(v, n, 0.1)));
+    stage_volatile(&t->stage, "step_ms_p50", json_of_num(metrics_quantile(v, n, 0.5)));
+    stage_volatile(&t->stage, "step_ms_p90", json_of_num(metrics_quantile(v, n, 0.9)));
     for (size_t i = 0; i < n; i++)
         v[i] = r[i].tokens_per_s;
     double rate = metrics_quantile(v, n, 0.5);
     free(v);
-    stage_volatile(&t->stage, "tokens_per_s", json_of_num(rate));
+    stage_volatile(&t->stage, "tokens_per_second", json_of_num(rate));
     stage_volatile(&t->stage, "gflops",
                    json_of_num(rate * schedule_flops(&t->model, t->model.context) / 1e9));
     stage_volatile(&t->stage, "stall_share", json_of_num(all > 0 ? data / all : 0));
     stage_volatile(&t->stage, "train_seconds", json_of_num(t->state.seconds));
     stage_volatile(&t->stage, "micro_batch", json_of_int(t->micro));
     stage_volatile(&t->stage, "backend", json_of_z(t->backend.ops->describe(&t->backend)));
+    char started[32];
+    struct clock *c = clock_system();
+    clock_iso(c->wall(c) - (clock_now() - t->begun), started);
+    stage_volatile(&t->stage, "started", json_of_z(started));
     if (getrusage(RUSAGE_SELF, &use) == 0)
         stage_volatile(&t->stage, "peak_rss", json_of_int((int64_t)use.ru_maxrss * 1024));
 }

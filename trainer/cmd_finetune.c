@@ -1,0 +1,51 @@
+/* cmd_finetune: options of `assay finetune`. */
+#include "base/command.h"
+#include "base/thread.h"
+#include "trainer/finetune.h"
+
+struct options {
+    struct str init, config, examples, out;
+    int64_t seed;
+    struct strs set;
+};
+
+#define AT(m) offsetof(struct options, m)
+static const struct field fields[] = {
+    {"init", FIELD_STR, AT(init), NULL, .help = "checkpoint folder to start at"},
+    {"config", FIELD_STR, AT(config), NULL,
+     .help = "run file; [finetune] is read, and backend and threads of [train]"},
+    {"examples", FIELD_STR, AT(examples), NULL,
+     .help = "folder with train.bin and val.bin of `assay shard --instruct`"},
+    {"out", FIELD_STR, AT(out), NULL, .help = "folder to write"},
+    {"seed", FIELD_I64, AT(seed), "-1", -1, 1e15,
+     .help = "order of the examples and dropout; -1: finetune.seed"},
+    {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over the run file; may repeat"},
+    {0},
+};
+#undef AT
+static const struct schema options = {"finetune", 1, sizeof(struct options), fields};
+
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    struct options *o = opt;
+    struct run r = {0};
+    if (run_load(&r, str_dup(a, o->config), o->set, a, e))
+        return -1;
+    struct finetune_options f = {.run = &r,
+                                 .init = str_dup(a, o->init),
+                                 .examples = str_dup(a, o->examples),
+                                 .out = str_dup(a, o->out),
+                                 .seed = o->seed};
+    interrupt_install();
+    return finetune_run(&f, e);
+}
+
+const struct command cmd_finetune = {
+    .room = "trainer",
+    .name = "finetune",
+    .summary = "fine-tune a checkpoint on instructions",
+    .details = "Stops after finetune.patience epochs without a better validation loss and writes "
+               "the best epoch's\nweights to OUT/checkpoint/ (OUT/latest points there).",
+    .options = &options,
+    .run = run,
+};
