@@ -132,37 +132,6 @@ void docs_close(struct docs *r)
 
 /* ---- bad UTF-8 ------------------------------------------------------------------------------ */
 
-/* Bytes of the maximal subpart of an ill-formed sequence at p (Unicode 15, 3.9, table 3-7): the
- * longest start of a well-formed sequence, at least 1. */
-static size_t bad_subpart(const unsigned char *p, size_t n)
-{
-    unsigned lo = 0x80, hi = 0xBF;
-    size_t want;
-    if (p[0] >= 0xC2 && p[0] <= 0xDF)
-        want = 2;
-    else if (p[0] >= 0xE0 && p[0] <= 0xEF)
-        want = 3;
-    else if (p[0] >= 0xF0 && p[0] <= 0xF4)
-        want = 4;
-    else
-        return 1;
-    if (p[0] == 0xE0)
-        lo = 0xA0;
-    else if (p[0] == 0xED)
-        hi = 0x9F;
-    else if (p[0] == 0xF0)
-        lo = 0x90;
-    else if (p[0] == 0xF4)
-        hi = 0x8F;
-    size_t i = 1;
-    while (i < want && i < n && p[i] >= lo && p[i] <= hi) {
-        lo = 0x80;
-        hi = 0xBF;
-        i++;
-    }
-    return i;
-}
-
 /* Applies the policy to s; the result is s or lies in r->fixed. */
 static int docs_utf8(struct docs *r, struct str *s, struct err *e)
 {
@@ -181,7 +150,7 @@ static int docs_utf8(struct docs *r, struct str *s, struct err *e)
         rest.n -= good;
         if (!rest.n)
             break;
-        size_t bad = bad_subpart((const unsigned char *)rest.p, rest.n);
+        size_t bad = utf8_bad(rest);
         buf_addz(&r->fixed, "\xEF\xBF\xBD");
         rest.p += bad;
         rest.n -= bad;
