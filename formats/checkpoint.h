@@ -2,8 +2,9 @@
  *
  * safetensors (https://github.com/huggingface/safetensors): u64 length of a JSON header, the header
  * {"NAME": {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": {str: str}}, then the
- * bytes. Checked: header at most 100 MiB, offsets inside the file, in order, without holes or
- * overlap, size = product of shape x dtype, no doubled name.
+ * bytes. Checked: header at most 100 MiB, offsets inside the file, without holes or overlap, size =
+ * product of shape x dtype, at most 8 dimensions, no doubled name. Tensors are given in the order
+ * of their bytes.
  *
  * A checkpoint folder {model.safetensors, config.json, optimizer.safetensors, state.msgpack,
  * manifest.json} has Hugging Face GPT-2 names, shapes ([in, out]) and config keys. It appears by
