@@ -49,9 +49,9 @@ struct schema;
 struct field {
     const char *name; /* key in files, --name on a command line ('_' is accepted as '-') */
     enum field_type type;
-    size_t at;       /* offsetof the member */
-    const char *def; /* default as text; NULL: required */
-    double min, max; /* of numbers, inclusive; both 0: unchecked */
+    size_t at;                  /* offsetof the member */
+    const char *def;            /* default as text; NULL: required */
+    double min, max;            /* of numbers, inclusive; both 0: unchecked */
     const char *const *choices; /* ENUM: names, NULL-ended */
     const struct schema *sub;   /* STRUCT, LIST */
     const char *help;           /* one line, with the unit */
@@ -77,8 +77,8 @@ int schema_defaults(const struct schema *s, void *dst, struct arena *a, struct e
 /* Sets one member from text. key may be "section.key" for a STRUCT row. Unknown keys are refused
  * with EXIT_USAGE, the near miss and the row's help:
  *   unknown key "train.batchsize"; did you mean "train.batch_size"? (sequences in a global step) */
-int schema_set(const struct schema *s, void *dst, const char *key, struct str text,
-               struct arena *a, struct err *e);
+int schema_set(const struct schema *s, void *dst, const char *key, struct str text, struct arena *a,
+               struct err *e);
 
 /* The row of key ("section.key" goes down), or NULL; *member gets the address in dst if dst. */
 const struct field *schema_find(const struct schema *s, void *dst, const char *key, void **member);

@@ -27,7 +27,7 @@ struct json *json_parse_lone(struct str text, struct err *e); /* lone surrogates
 struct json *json_read(const char *path, struct err *e);      /* a whole file; BOM skipped */
 void json_free(struct json *v);                               /* NULL is fine */
 
-enum json_kind json_kind(const struct json *v); /* of NULL: JSON_NULL */
+enum json_kind json_kind(const struct json *v);                       /* of NULL: JSON_NULL */
 const struct json *json_get(const struct json *obj, const char *key); /* NULL if absent or no obj */
 const struct json *json_at(const struct json *arr, size_t i);
 size_t json_size(const struct json *v); /* elements or members */
@@ -45,7 +45,7 @@ struct json *json_obj(void);
 struct json *json_arr(void);
 struct json *json_of_str(struct str s); /* invalid UTF-8 is written as U+FFFD */
 struct json *json_of_z(const char *z);
-struct json *json_of_num(double v);     /* NaN, inf: null */
+struct json *json_of_num(double v); /* NaN, inf: null */
 struct json *json_of_int(int64_t v);
 struct json *json_of_bool(bool v);
 struct json *json_of_null(void);
