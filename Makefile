@@ -92,6 +92,11 @@ $(TOOL): $(BUILD)/pipelines/main.o $(OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+# tests/ops: every test of ops is linked with the reference and the harness beside it.
+OPSREF := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/ops/test_%,$(wildcard tests/ops/*.c)))
+$(BUILD)/tests/ops/%: $(BUILD)/tests/ops/%.o $(OPSREF) $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
