@@ -1,5 +1,5 @@
 /* dtype: element types and tensor shapes, see backend.h and ops.h. */
-#include "trainer/ops.h"
+#include "trainer/tensor.h"
 
 static const struct {
     const char *name;

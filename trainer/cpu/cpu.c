@@ -16,7 +16,7 @@
 #include "trainer/cpu/gemm.h"
 #include "trainer/cpu/impl.h"
 #include "trainer/cpu/machine.h"
-#include "trainer/ops.h"
+#include "trainer/tensor.h"
 
 enum { MAX_THREADS = 1024 };
 static const size_t huge = (size_t)2 << 20; /* from here on pages of 2 MiB are asked for */
