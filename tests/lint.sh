@@ -33,7 +33,7 @@ if [ -z "$format" ]; then
 elif [ -z "${CI:-}" ] && ! "$format" --version | grep -q 'version 14\.'; then
     echo "lint: SKIP formatting: $("$format" --version | head -1) formats otherwise than 14" >&2
 elif [ ${#sources[@]} -gt 0 ]; then
-    "$format" --dry-run -Werror "${sources[@]}" 2>&1 | grep -E '^[^ ]+:[0-9]+:' | sed 's/ \[-W.*//'
+    "$format" --dry-run -Werror "${sources[@]}" 2>&1 | grep -E '^[^ ]+:[0-9]+:' | sed -E 's/:[0-9]+: error: /: /; s/ \[-W.*//'
     [ "${PIPESTATUS[0]}" = 0 ] || bad=1
 fi
 
