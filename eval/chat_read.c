@@ -16,7 +16,8 @@ enum { QUOTE_MAX = 200, LINES_MAX = 100000 };
 struct gathered {
     struct buf text;
     struct str refusal, reason, error, error_code, param, model;
-    bool content, thinking, choice, ended, error_seen;
+    bool content, thinking, choice, error_seen;
+    bool partial, ended; /* a message says that others follow; that it is the last */
     int64_t error_status, tokens_in, tokens_out;
 };
 
@@ -143,7 +144,6 @@ static void add_counts(struct gathered *g, const struct json *v)
         g->tokens_out = count_of(out);
 }
 
-/* `stream`: this is one of several lines. */
 static void add_json(struct gathered *g, const struct json *v)
 {
     const struct json *err = json_get(v, "error"), *choices = json_get(v, "choices");
@@ -160,6 +160,7 @@ static void add_json(struct gathered *g, const struct json *v)
     if (c) {
         const struct json *delta = json_get(c, "delta");
         g->choice = true;
+        g->partial = g->partial || (delta && !json_get(c, "message"));
         add_message(g, json_get(c, "message") ? json_get(c, "message") : delta);
         if (json_kind(json_get(c, "text")) == JSON_STR)
             add_content(g, json_get(c, "text"));
@@ -172,6 +173,7 @@ static void add_json(struct gathered *g, const struct json *v)
         if (json_str(json_get(v, "done_reason")).n)
             g->reason = json_str(json_get(v, "done_reason"));
         g->ended = g->ended || json_true(json_get(v, "done"));
+        g->partial = g->partial || (json_get(v, "done") && !json_true(json_get(v, "done")));
     }
 }
 
@@ -355,15 +357,15 @@ static void drop_think(struct response *r)
     r->text = str_trim((struct str){s.p + end + 8, s.n - (size_t)end - 8});
 }
 
-static void read_answer(const struct chat_target *t, const struct gathered *g, bool stream,
-                        bool end, struct chat_reply *out, struct arena *a)
+static void read_answer(const struct chat_target *t, const struct gathered *g, bool end,
+                        struct chat_reply *out, struct arena *a)
 {
     struct response *r = &out->r;
     if (!g->choice) {
         give_up(out, CHAT_RETRY, STR_LIT("HTTP 200 without any choice"));
         return;
     }
-    if (stream && !end && !g->ended && !g->reason.n) {
+    if (g->partial && !end && !g->ended && !g->reason.n) {
         give_up(out, CHAT_RETRY, STR_LIT("a stream that stops before its end"));
         return;
     }
@@ -413,7 +415,7 @@ static void read_body(const struct chat_target *t, const struct http_reply *h,
     else if (n == 0)
         give_up(out, CHAT_RETRY, STR_LIT("HTTP 200 with an empty body"));
     else
-        read_answer(t, &g, p.n > 1 || end, end, out, a);
+        read_answer(t, &g, end, out, a);
     for (size_t i = 0; i < p.n; i++)
         json_free(p.v[i]);
     free(p.v);

@@ -1,0 +1,137 @@
+/* cmd_eval: options of the evaluation tasks. [eval] of a run file, then options. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/command.h"
+#include "eval/tasks.h"
+
+static const char *const tasks[] = {"windows", "documents", "instruct", NULL};
+
+struct options {
+    struct str model, vocab, shards, items, template_, out, backend, config;
+    struct strs sets, stop;
+    int task;
+    int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
+        retries, max_requests;
+    double temperature, top_p, timeout;
+};
+#define AT(m) offsetof(struct options, m)
+static const struct field fields[] = {
+    {"model", FIELD_STR, AT(model), NULL,
+     .help = "checkpoint folder, openai:MODEL, ollama:MODEL, http://HOST/v1#MODEL, replay:FILE"},
+    {"task", FIELD_ENUM, AT(task), NULL, .choices = tasks, .help = "what is measured"},
+    {"out", FIELD_STR, AT(out), NULL, .help = "record file to write"},
+    {"shards", FIELD_STR, AT(shards), "", .help = "windows: folder of token shards"},
+    {"items", FIELD_STR, AT(items), "", .help = "documents: texts; instruct: items"},
+    {"vocab", FIELD_STR, AT(vocab), "", .help = "vocabulary; default: the checkpoint folder's"},
+    {"config", FIELD_STR, AT(config), "", .help = "run file: its [eval] gives the defaults"},
+    {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
+    {"template", FIELD_STR, AT(template_), "", .help = "instruct: alpaca, plain or a file"},
+    {"window", FIELD_I64, AT(window), "0", 0, 1 << 24,
+     .help = "windows: tokens in a window; 0: the model's context"},
+    {"start", FIELD_I64, AT(start), "", 0, 9e15, .help = "windows: first token of the slice"},
+    {"tokens", FIELD_I64, AT(tokens), "", 0, 9e15,
+     .help = "windows: tokens predicted; 0: to the end of the split"},
+    {"batch", FIELD_I64, AT(batch), "", 1, 65536, .help = "sequences at once; changes no number"},
+    {"max-new-tokens", FIELD_I64, AT(max_new_tokens), "", 1, 1048576,
+     .help = "instruct: longest answer, in tokens"},
+    {"temperature", FIELD_F64, AT(temperature), "", 0, 100, .help = "0: the likeliest token"},
+    {"top-k", FIELD_I64, AT(top_k), "", 0, 16777216, .help = "0: all"},
+    {"top-p", FIELD_F64, AT(top_p), "", 0, 1, .help = "1: all"},
+    {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed of sampling"},
+    {"stop", FIELD_STRS, AT(stop), "", .help = "instruct: end before this text; may be repeated"},
+    {"backend", FIELD_STR, AT(backend), "", .help = "cpu, cuda; default: the run file's"},
+    {"threads", FIELD_I64, AT(threads), "", 0, 4096, .help = "0: all; changes no number"},
+    {"concurrency", FIELD_I64, AT(concurrency), "4", 1, 1024, .help = "servers: requests at once"},
+    {"timeout", FIELD_F64, AT(timeout), "600", 0.01, 86400, .help = "servers: seconds a request"},
+    {"retries", FIELD_I64, AT(retries), "2", 0, 100, .help = "servers: further tries"},
+    {"max-requests", FIELD_I64, AT(max_requests), "0", 0, 9e15,
+     .help = "servers: stop after this many; 0: no cap"},
+    {0},
+};
+static const struct schema options_schema = {"eval", 1, sizeof(struct options), fields};
+
+static const char *text(struct arena *a, struct str option, struct str otherwise)
+{
+    struct str s = option.n ? option : otherwise;
+    return s.n ? str_dup(a, s) : NULL;
+}
+
+static void take_i64(int64_t *to, int64_t option)
+{
+    if (option != FIELD_NONE_I64)
+        *to = option;
+}
+
+static void take_f64(double *to, double option)
+{
+    if (!isnan(option))
+        *to = option;
+}
+
+static int make_job(struct eval_job *j, const struct options *o, struct arena *a, struct err *e)
+{
+    struct run run;
+    const struct str none = {0};
+    if (o->sets.n && !o->config.n)
+        return err_code(e, EXIT_USAGE, "--set changes a run file: give one with --config");
+    if (o->config.n ? run_load(&run, str_dup(a, o->config), o->sets, a, e)
+                    : schema_defaults(&run_schema, &run, a, e))
+        return -1;
+    *j = (struct eval_job){
+        .task = o->task,
+        .model = str_dup(a, o->model),
+        .out = str_dup(a, o->out),
+        .vocab = text(a, o->vocab, none),
+        .shards = text(a, o->shards, none),
+        .items = text(a, o->items, none),
+        .template_ = text(a, o->template_, run.finetune.template_),
+        .backend = text(a, o->backend, run.train.backend),
+        .window = o->window,
+        .c = run.eval,
+        .stop = o->stop,
+        .threads = run.train.threads,
+        .concurrency = o->concurrency,
+        .timeout = o->timeout,
+        .retries = o->retries,
+        .max_requests = o->max_requests,
+    };
+    take_i64(&j->c.start, o->start);
+    take_i64(&j->c.tokens, o->tokens);
+    take_i64(&j->c.batch, o->batch);
+    take_i64(&j->c.max_new_tokens, o->max_new_tokens);
+    take_i64(&j->c.top_k, o->top_k);
+    take_i64(&j->c.seed, o->seed);
+    take_i64(&j->threads, o->threads);
+    take_f64(&j->c.temperature, o->temperature);
+    take_f64(&j->c.top_p, o->top_p);
+    return 0;
+}
+
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    static int (*const run_task[])(const struct eval_job *, FILE *, struct arena *,
+                                   struct err *) = {eval_windows, eval_documents, eval_instruct};
+    struct eval_job j;
+    if (make_job(&j, opt, a, e))
+        return -1;
+    if (j.task == TASK_WINDOWS && !j.shards)
+        return err_code(e, EXIT_USAGE, "--task windows needs --shards");
+    if (j.task != TASK_WINDOWS && !j.items)
+        return err_code(e, EXIT_USAGE, "--task %s needs --items", tasks[j.task]);
+    return run_task[j.task](&j, stdout, a, e);
+}
+
+const struct command cmd_eval = {
+    .room = "eval",
+    .name = "eval",
+    .summary = "loss of texts, or answers to instructions",
+    .details =
+        "windows    loss over a test split in disjoint windows of the context, tail counted\n"
+        "documents  loss of each text alone, its end counted; checked against oracle_bits\n"
+        "instruct   answers as records; killed, it goes on where it was\n\n"
+        "Losses need a checkpoint folder; instruct takes any model. Keys of servers come from the "
+        "environment only: OPENAI_API_KEY for openai:, ASSAY_API_KEY for http://.",
+    .options = &options_schema,
+    .run = run,
+};

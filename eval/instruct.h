@@ -1,0 +1,39 @@
+/* instruct: items become prompts, a model answers, answers become a record file.
+ *
+ * While it runs, each answer goes at once into a journal beside the output
+ * (OUT.KEY.journal; KEY: model, template, decoding, items), so a run that was killed asks only for
+ * what is missing. At the end the output is written in the order of the items and the journal is
+ * removed: the same bytes whatever the batch, the order of answers or the number of kills.
+ * Answers are trimmed of white space at both ends.
+ */
+#ifndef EVAL_INSTRUCT_H
+#define EVAL_INSTRUCT_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "eval/model.h"
+#include "formats/item.h"
+#include "formats/template.h"
+
+struct instruct_options {
+    const struct template *template_;
+    int64_t max_new, top_k, seed;
+    double temperature, top_p;
+    struct strs stop;
+};
+struct instruct_counts {
+    int64_t items, kept; /* kept: answered by a run before this one */
+    int64_t finish[4];   /* by enum finish */
+    int64_t empty, tokens_out;
+    double slowest_ms; /* volatile */
+};
+/* A remote model that failed on some items ends with EXIT_INCOMPLETE, the journal kept and no
+ * output: ask again later. A local one that failed on all is an error; on some, they are recorded
+ * as FINISH_ERROR and counted. */
+int instruct_run(struct model *m, const struct items *items, const struct instruct_options *o,
+                 const char *out, struct instruct_counts *c, struct err *e);
+
+/* The seed of an item's sampling: of the run's seed and the item's id, not of its place. */
+uint64_t instruct_seed(int64_t seed, struct str id);
+
+#endif

@@ -1,0 +1,144 @@
+/* task_instruct: answers of a model to instructions, see eval/tasks.h and eval/instruct.h. */
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "eval/instruct.h"
+#include "eval/tasks.h"
+#include "formats/checkpoint.h"
+#include "formats/manifest.h"
+
+/* Of what is asked, so that two runs over the same items share it wherever the file lies. */
+static void items_hash(const struct items *x, char hex[SHA256_HEX])
+{
+    struct sha256 h;
+    sha256_begin(&h);
+    for (size_t i = 0; i < x->n; i++) {
+        const struct str part[] = {x->v[i].id, x->v[i].instruction, x->v[i].input,
+                                   x->v[i].reference};
+        for (size_t k = 0; k < 4; k++) {
+            uint64_t n = part[k].n;
+            sha256_add(&h, &n, sizeof n);
+            sha256_add(&h, part[k].p, part[k].n);
+        }
+    }
+    sha256_end_hex(&h, hex);
+}
+
+static const char *decoding(const struct eval_job *j, struct arena *a)
+{
+    const struct eval_config *c = &j->c;
+    struct buf b = {0};
+    if (c->temperature > 0)
+        buf_printf(&b, "temperature %g, top_k %lld, top_p %g, seed %lld", c->temperature,
+                   (long long)c->top_k, c->top_p, (long long)c->seed);
+    else
+        buf_addz(&b, "greedy");
+    buf_printf(&b, ", at most %lld tokens", (long long)c->max_new_tokens);
+    for (size_t i = 0; i < j->stop.n; i++) {
+        buf_addz(&b, ", stop ");
+        json_quote(j->stop.v[i], &b);
+    }
+    const char *out = str_dup(a, buf_str(&b));
+    buf_release(&b);
+    return out;
+}
+
+static void facts(struct stage *st, const struct eval_job *j, const struct model *m,
+                  const struct items *items, const struct template *t,
+                  const struct instruct_counts *c, struct arena *a)
+{
+    char hex[SHA256_HEX];
+    struct json *id = json_obj();
+    items_hash(items, hex);
+    json_put(id, "items", json_of_z(hex));
+    json_put(id, "template", json_of_z(t->hash));
+    json_put(id, "decoding", json_of_z(decoding(j, a)));
+    stage_fact(st, "identity", id);
+    stage_fact(st, "model", json_of_z(m->ops->identity(m)));
+    stage_fact(st, "items", json_of_int(c->items));
+    for (int i = 0; finish_names[i]; i++)
+        stage_fact(st, finish_names[i], json_of_int(c->finish[i]));
+    stage_fact(st, "empty", json_of_int(c->empty));
+    stage_fact(st, "tokens_out", json_of_int(c->tokens_out));
+    stage_volatile(st, "slowest_ms", json_of_num(c->slowest_ms));
+}
+
+static int work(const struct eval_job *j, struct stage *st, const char *spec,
+                const struct template *t, FILE *to, struct arena *a, struct err *e)
+{
+    struct items items = {0};
+    struct model m = {0};
+    struct instruct_counts c;
+    struct model_options mo = {.vocab = j->vocab,
+                               .backend = j->backend,
+                               .threads = j->threads,
+                               .batch = j->c.batch,
+                               .concurrency = j->concurrency,
+                               .timeout = j->timeout,
+                               .retries = j->retries,
+                               .max_requests = j->max_requests};
+    struct instruct_options o = {.template_ = t,
+                                 .max_new = j->c.max_new_tokens,
+                                 .temperature = j->c.temperature,
+                                 .top_k = j->c.top_k,
+                                 .top_p = j->c.top_p,
+                                 .seed = j->c.seed,
+                                 .stop = j->stop};
+    int rc = -1;
+    if (items_load(&items, j->items, e) || model_open(&m, spec, &mo, e) ||
+        instruct_run(&m, &items, &o, j->out, &c, e))
+        goto out;
+    facts(st, j, &m, &items, t, &c, a);
+    if (stage_output(st, j->out, e) || stage_end(st, e))
+        goto out;
+    fprintf(to, "instruct: %lld answers, %lld ended by themselves, %lld cut at %lld tokens",
+            (long long)c.items, (long long)c.finish[FINISH_STOP],
+            (long long)c.finish[FINISH_LENGTH], (long long)j->c.max_new_tokens);
+    if (c.empty)
+        fprintf(to, ", %lld empty", (long long)c.empty);
+    if (c.finish[FINISH_FILTER] + c.finish[FINISH_ERROR])
+        fprintf(to, ", %lld filtered, %lld failed", (long long)c.finish[FINISH_FILTER],
+                (long long)c.finish[FINISH_ERROR]);
+    fputc('\n', to);
+    rc = 0;
+out:
+    model_close(&m);
+    items_release(&items);
+    return rc;
+}
+
+/* The model as an input of the stage; *spec is what to open. */
+static int model_input(struct stage *st, const struct eval_job *j, const char **spec,
+                       struct arena *a, struct err *e)
+{
+    *spec = j->model;
+    if (strncmp(j->model, "replay:", 7) == 0)
+        return stage_input(st, j->model + 7, e);
+    if (!file_is_dir(j->model)) {
+        stage_setting(st, "model", j->model);
+        return 0;
+    }
+    *spec = checkpoint_resolve(a, j->model, e);
+    return *spec ? stage_input(st, *spec, e) : -1;
+}
+
+int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct err *e)
+{
+    struct stage st;
+    struct template t;
+    const char *spec;
+    int rc = -1;
+    stage_begin(&st, "eval", 1, j->out, NULL, NULL);
+    stage_setting(&st, "task", "instruct");
+    if (template_load(&t, j->template_, a, e) || model_input(&st, j, &spec, a, e) ||
+        stage_input(&st, j->items, e) || (j->vocab && stage_input(&st, j->vocab, e)))
+        goto out;
+    stage_setting(&st, "template", t.hash);
+    stage_setting(&st, "decoding", decoding(j, a));
+    rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : work(j, &st, spec, &t, to, a, e);
+out:
+    stage_release(&st);
+    return rc;
+}

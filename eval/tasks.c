@@ -1,0 +1,256 @@
+/* tasks: the two losses of `assay eval`, see eval/tasks.h. Answers: eval/task_instruct.c. */
+#include "eval/tasks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "eval/documents.h"
+#include "eval/local.h"
+#include "eval/loss.h"
+#include "formats/checkpoint.h"
+#include "formats/manifest.h"
+#include "formats/record.h"
+
+static const char precision[] = "fp32";
+
+static int write_units(const char *out, const struct loss_units *u, struct err *e)
+{
+    struct records *w = records_open(out, &loss_unit_schema, RECORD_WRITE, e);
+    if (!w)
+        return -1;
+    for (size_t i = 0; i < u->n; i++) {
+        if (records_append(w, &u->v[i], e)) {
+            records_abort(w);
+            return -1;
+        }
+    }
+    return records_close(w, e);
+}
+
+static void loss_facts(struct stage *st, const struct loss_units *u, const struct loss_totals *t)
+{
+    stage_fact(st, "units", json_of_int((int64_t)u->n));
+    stage_fact(st, "tokens", json_of_int(t->tokens));
+    stage_fact(st, "nats", json_of_num(t->nats));
+    stage_fact(st, "nll_token", json_of_num(t->nats / (double)t->tokens));
+    stage_fact(st, "documents", json_of_int(t->documents));
+    if (t->bytes > 0) {
+        stage_fact(st, "bytes", json_of_int(t->bytes));
+        stage_fact(st, "bits_byte", json_of_num(t->nats / log(2) / (double)t->bytes));
+    }
+}
+
+static void put_text(struct json *o, const char *key, struct str v)
+{
+    json_put(o, key, json_of_str(v));
+}
+
+/* ---- windows -------------------------------------------------------------------------------- */
+
+/* SHA-256 of the ids that the slice reads: equal for equal slices, whatever the files. */
+static int slice_hash(const struct tokens *t, int64_t start, int64_t n, int64_t vocab,
+                      char hex[SHA256_HEX], struct err *e)
+{
+    enum { CHUNK = 1 << 16 };
+    int32_t *ids = mem_array(CHUNK, sizeof *ids);
+    struct sha256 h;
+    int rc = 0;
+    sha256_begin(&h);
+    for (int64_t at = start; at < start + n && !rc; at += CHUNK) {
+        int64_t k = start + n - at < CHUNK ? start + n - at : CHUNK;
+        rc = tokens_get(t, at, k, vocab, ids, e);
+        sha256_add(&h, ids, (size_t)k * sizeof *ids);
+    }
+    sha256_end_hex(&h, hex);
+    free(ids);
+    return rc;
+}
+
+static int windows_facts(struct stage *st, const struct tokens *t, const struct loss_slice *s,
+                         const struct loss_units *u, const struct loss_totals *totals,
+                         int64_t vocab, struct arena *a, struct err *e)
+{
+    char hex[SHA256_HEX];
+    struct json *id = json_obj();
+    if (slice_hash(t, s->start, totals->tokens + 1, vocab, hex, e)) {
+        json_free(id);
+        return -1;
+    }
+    put_text(id, "slice",
+             str_printf(a, "%lld+%lld %s", (long long)s->start, (long long)totals->tokens, hex));
+    put_text(id, "vocab", t->info.vocab_hash.n ? t->info.vocab_hash : STR_LIT("unknown"));
+    json_put(id, "context", json_of_int(s->window));
+    json_put(id, "window", json_of_z("disjoint, 1 token carried, tail counted"));
+    json_put(id, "precision", json_of_z(precision));
+    stage_fact(st, "identity", id);
+    loss_facts(st, u, totals);
+    stage_fact(st, "clusters",
+               json_of_z(totals->long_documents ? "documents, long ones in blocks of 16 windows"
+                                                : "documents"));
+    if (totals->long_documents)
+        stage_fact(
+            st, "note",
+            json_of_str(str_printf(a,
+                                   "%lld of %lld documents are longer than %d windows: their "
+                                   "clusters are blocks of %d windows, so the interval "
+                                   "speaks of these texts only",
+                                   (long long)totals->long_documents, (long long)totals->documents,
+                                   LOSS_LONG_DOCUMENT, LOSS_BLOCK)));
+    return 0;
+}
+
+static int check_vocab(const struct eval_job *j, const struct tokens *t,
+                       const struct local_model *l, struct err *e)
+{
+    if (t->info.vocab_size <= l->config.vocab)
+        return 0;
+    return err_set(e, "%s has ids below %lld, but the model %s knows only %lld", j->shards,
+                   (long long)t->info.vocab_size, j->model, (long long)l->config.vocab);
+}
+
+static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, struct arena *a,
+                        struct err *e)
+{
+    struct local_model l = {0};
+    struct tokens t = {0};
+    struct loss_units u = {0};
+    struct loss_totals totals;
+    struct local_options lo = {.backend = j->backend, .threads = j->threads, .batch = j->c.batch};
+    int rc = -1;
+    if (tokens_open(&t, j->shards, "test", e) || local_open(&l, j->model, &lo, e) ||
+        check_vocab(j, &t, &l, e))
+        goto out;
+    struct loss_slice s = {.start = j->c.start,
+                           .tokens = j->c.tokens,
+                           .window = j->window ? j->window : l.config.context,
+                           .batch = j->c.batch,
+                           .eot = t.info.eot};
+    if (loss_windows(l.m, &t, &s, &u, &totals, e) ||
+        windows_facts(st, &t, &s, &u, &totals, l.config.vocab, a, e) ||
+        write_units(j->out, &u, e) || stage_output(st, j->out, e) || stage_end(st, e))
+        goto out;
+    double nll = totals.nats / (double)totals.tokens;
+    fprintf(to, "windows: nll_token %.6f nats/token, ppl_token %.4f", nll, exp(nll));
+    if (totals.bytes > 0)
+        fprintf(to, ", %.6f bits/byte", totals.nats / log(2) / (double)totals.bytes);
+    fprintf(to, "; %lld tokens in %zu windows of %lld, %lld documents\n", (long long)totals.tokens,
+            u.n, (long long)s.window, (long long)totals.documents);
+    rc = 0;
+out:
+    loss_units_release(&u);
+    tokens_close(&t);
+    local_close(&l);
+    return rc;
+}
+
+/* Begins a stage over a checkpoint. *checkpoint: the folder itself. */
+static int begin(struct stage *st, const char *task, const struct eval_job *j,
+                 const char **checkpoint, struct arena *a, struct err *e)
+{
+    stage_begin(st, "eval", 1, j->out, NULL, NULL);
+    stage_setting(st, "task", task);
+    *checkpoint = checkpoint_resolve(a, j->model, e);
+    return *checkpoint ? stage_input(st, *checkpoint, e) : -1;
+}
+
+int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err *e)
+{
+    struct stage st;
+    const char *checkpoint;
+    int rc = -1;
+    if (begin(&st, "windows", j, &checkpoint, a, e) || stage_input(&st, j->shards, e))
+        goto out;
+    stage_setting(&st, "start", arena_printf(a, "%lld", (long long)j->c.start));
+    stage_setting(&st, "tokens", arena_printf(a, "%lld", (long long)j->c.tokens));
+    stage_setting(&st, "window", arena_printf(a, "%lld", (long long)j->window));
+    rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : windows_work(j, &st, to, a, e);
+out:
+    stage_release(&st);
+    return rc;
+}
+
+/* ---- documents ------------------------------------------------------------------------------ */
+
+static void documents_facts(struct stage *st, const struct documents_result *r,
+                            const struct local_model *l, const struct vocab *v, struct arena *a)
+{
+    struct json *id = json_obj(), *token = json_obj();
+    json_put(id, "documents", json_of_z(r->hash));
+    put_text(id, "rule",
+             r->rolled ? str_printf(a,
+                                    "each alone after EOT, end counted; longer than %lld ids: "
+                                    "windows of %lld, half carried",
+                                    (long long)l->config.context, (long long)l->config.context)
+                       : STR_LIT("each alone after EOT, end counted"));
+    json_put(id, "precision", json_of_z(precision));
+    stage_fact(st, "identity", id);
+    json_put(token, "vocab", json_of_z(v->hash));
+    stage_fact(st, "identity_token", token);
+    loss_facts(st, &r->units, &r->totals);
+    stage_fact(st, "clusters", json_of_z("documents"));
+    stage_fact(st, "replaced", json_of_int(r->replaced));
+    stage_fact(st, "rolled", json_of_int(r->rolled));
+    if (!r->gap.n)
+        return;
+    struct json *o = json_obj();
+    json_put(o, "documents", json_of_int(r->gap.n));
+    json_put(o, "gap_bits", json_of_num(r->gap.mean));
+    json_put(o, "se_bits", json_of_num(r->gap.se));
+    stage_fact(st, "oracle", o);
+}
+
+static void documents_line(const struct documents_result *r, FILE *to)
+{
+    const struct loss_totals *t = &r->totals;
+    fprintf(to, "documents: ");
+    if (t->bytes > 0)
+        fprintf(to, "bits_byte %.6f, ", t->nats / log(2) / (double)t->bytes);
+    fprintf(to, "nll_token %.6f; %lld documents, %lld tokens, %lld bytes",
+            t->nats / (double)t->tokens, (long long)t->documents, (long long)t->tokens,
+            (long long)t->bytes);
+    if (isfinite(r->gap.mean))
+        fprintf(to, "; %+.4f +- %.4f bits a document above the oracle", r->gap.mean, r->gap.se);
+    fputc('\n', to);
+}
+
+static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, struct arena *a,
+                          struct err *e)
+{
+    struct local_model l = {0};
+    struct vocab v = {0};
+    struct documents_result r = {0};
+    struct local_options lo = {.backend = j->backend, .threads = j->threads, .batch = j->c.batch};
+    struct str path = str_z(j->items);
+    int rc = -1;
+    if (local_open(&l, j->model, &lo, e) || local_vocab(&l, j->vocab, &v, e) ||
+        documents_run(&l, &v, (struct strs){&path, 1}, j->c.batch, &r, e))
+        goto out;
+    if (r.replaced)
+        log_warn("%lld documents had bad UTF-8, read as U+FFFD", (long long)r.replaced);
+    documents_facts(st, &r, &l, &v, a);
+    if (write_units(j->out, &r.units, e) || stage_output(st, j->out, e) || stage_end(st, e))
+        goto out;
+    documents_line(&r, to);
+    rc = 0;
+out:
+    documents_release(&r);
+    vocab_release(&v);
+    local_close(&l);
+    return rc;
+}
+
+int eval_documents(const struct eval_job *j, FILE *to, struct arena *a, struct err *e)
+{
+    struct stage st;
+    const char *checkpoint;
+    int rc = -1;
+    if (begin(&st, "documents", j, &checkpoint, a, e) || stage_input(&st, j->items, e) ||
+        (j->vocab && stage_input(&st, j->vocab, e)))
+        goto out;
+    rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : documents_work(j, &st, to, a, e);
+out:
+    stage_release(&st);
+    return rc;
+}
