@@ -14,16 +14,18 @@ struct estimate {
     double value, se, lo, hi; /* two-sided, at the level asked */
     double df;                /* of the t used */
     int64_t n, clusters;
-    double p;                 /* two-sided, of value = 0 (differences) */
-    const char *why;          /* NULL, or why there is no interval: "fewer than 6 clusters" */
+    double p;        /* two-sided, of value = 0 (differences) */
+    const char *why; /* NULL, or why there is no interval: "fewer than 6 clusters" */
 };
 
-/* Ratio of sums with a delete-one-cluster jackknife and t(G - 1). cluster[i] are dense ids in
- * 0..G-1. Fewer than 6 clusters, or no spread at all: not estimable. */
+/* Ratio of sums with a delete-one-cluster jackknife and t(G - 1), by pseudo-values
+ * G r - (G - 1) r_(g), whose standard error is sd / sqrt(G); value is the ratio itself. cluster[i] are
+ * dense ids in 0..G-1. Fewer than 6 clusters, one that holds all of den, or no spread: not estimable. */
 struct estimate stats_ratio(const double *num, const double *den, const int32_t *cluster, size_t n,
                             double level);
-/* Paired difference of two ratios over the same units: sum(a)/sum(den) - sum(b)/sum(den).
- * p by sign flips of the clusters' contributions: exact for up to 16 clusters, else 19,999 seeded. */
+/* Paired difference of two ratios over the same units: sum(a)/sum(den) - sum(b)/sum(den). Interval as
+ * stats_ratio; p by sign flips of the clusters' summed differences: exact for up to 16 clusters, else
+ * 19,999 seeded flips and (1 + as extreme) / 20,000. */
 struct estimate stats_paired(const double *a, const double *b, const double *den,
                              const int32_t *cluster, size_t n, double level);
 /* Wilson score interval of k successes in n. */
@@ -33,9 +35,14 @@ double stats_mcnemar(int64_t b, int64_t c);
 /* Holm's step-down adjusted p values, in place; NaN entries are skipped. */
 void stats_holm(double *p, size_t n);
 
-/* Recipes: k runs (seeds) an arm; Student t with pooled sd and df = sum(k - 1). Both arms with one
- * seed and no borrowed sd: not estimable. */
+/* Recipes: mean(a) - mean(b) of k runs (seeds) an arm; Student t with pooled sd and
+ * df = sum(k - 1). n and clusters count runs. Both arms with one seed: not estimable (borrow an sd). */
 struct estimate stats_seeds(const double *a, size_t na, const double *b, size_t nb, double level);
+/* The same with an sd (and its df) from elsewhere, e.g. pooled over a named group of recipes. */
+struct estimate stats_seeds_borrowed(const double *a, size_t na, const double *b, size_t nb,
+                                     double sd, double df, double level);
+/* sd pooled over groups: sqrt(sum of squares within / df), df = sum(n[g] - 1). NaN if df = 0. */
+double stats_pooled_sd(const double *const *group, const size_t *n, size_t groups, double *df);
 /* Seeds an arm needed to detect `effect` with 80% power at 5%, given a seed sd; -1 above 1000. */
 int64_t stats_seeds_needed(double sd, double effect);
 /* Minimum detectable effect of k seeds an arm in units of sd (noncentral t, 80% power, 5%). */
@@ -50,7 +57,8 @@ double stats_chi2_quantile(double p, double df);
 double stats_nct_cdf(double x, double df, double delta); /* noncentral t */
 double stats_binom_cdf(int64_t k, int64_t n, double p);
 
-/* Correlations for agreement. */
+/* Correlations for agreement: Pearson's r, and r of the ranks (ties get their mean rank). NaN for
+ * n < 2 or no spread. */
 double stats_pearson(const double *a, const double *b, size_t n);
 double stats_spearman(const double *a, const double *b, size_t n);
 
