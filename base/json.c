@@ -1,8 +1,8 @@
 /* json: values in and out, over jansson (this is its only includer).
  *
  * What jansson leaves open is settled here: one scan in front of it limits the depth and finds
- * lone surrogates, the writer is our own (shortest real that reads back, insertion order), and a
- * string that is not UTF-8 is mended on the way in instead of being refused.
+ * lone surrogates, and a string that is not UTF-8 is mended on the way in instead of being refused.
+ * The writer is our own (json_write.c); structs go through json_struct.c.
  * A struct json is a json_t under another name; it is never defined. Grammar: RFC 8259.
  */
 #include "base/json.h"
@@ -19,7 +19,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,50 +318,6 @@ struct json *json_arr(void)
     return must(json_array());
 }
 
-/* How many bytes at p, which is not well-formed, one U+FFFD stands for: the longest prefix of a
- * character (Unicode, chapter 3.9, "maximal subpart"), at least one byte. */
-static size_t bad_span(struct str s)
-{
-    unsigned char c = (unsigned char)s.p[0], lo = 0x80, hi = 0xBF;
-    size_t want = c >= 0xC2 && c <= 0xDF   ? 2
-                  : c >= 0xE0 && c <= 0xEF ? 3
-                  : c >= 0xF0 && c <= 0xF4 ? 4
-                                           : 1;
-    size_t n = 1;
-    if (c == 0xE0)
-        lo = 0xA0;
-    if (c == 0xED)
-        hi = 0x9F;
-    if (c == 0xF0)
-        lo = 0x90;
-    if (c == 0xF4)
-        hi = 0x8F;
-    while (n < want && n < s.n) {
-        unsigned char d = (unsigned char)s.p[n];
-        if (d < lo || d > hi)
-            break;
-        lo = 0x80;
-        hi = 0xBF;
-        n++;
-    }
-    return n;
-}
-
-/* s with every ill-formed span replaced by U+FFFD. */
-static void mend_utf8(struct str s, struct buf *out)
-{
-    while (s.n) {
-        size_t good = utf8_valid(s);
-        buf_add(out, s.p, good);
-        s = (struct str){s.p + good, s.n - good};
-        if (s.n) {
-            size_t bad = bad_span(s);
-            buf_addz(out, "\xEF\xBF\xBD");
-            s = (struct str){s.p + bad, s.n - bad};
-        }
-    }
-}
-
 struct json *json_of_str(struct str s)
 {
     if (s.n == 0)
@@ -370,7 +325,7 @@ struct json *json_of_str(struct str s)
     if (utf8_valid(s) == s.n)
         return must(json_stringn_nocheck(s.p, s.n));
     struct buf b = {0};
-    mend_utf8(s, &b);
+    json_mend(s, &b);
     struct json *v = must(json_stringn_nocheck(b.p, b.n));
     buf_release(&b);
     return v;
@@ -412,7 +367,7 @@ void json_put(struct json *obj, const char *key, struct json *v)
     struct str k = str_z(key);
     struct buf b = {0};
     if (utf8_valid(k) != k.n) {
-        mend_utf8(k, &b);
+        json_mend(k, &b);
         key = b.p;
     }
     if (json_object_set_new_nocheck(down(obj), key, down(v)) != 0)
@@ -425,127 +380,4 @@ void json_push(struct json *arr, struct json *v)
     assert(json_kind(arr) == JSON_ARR && v);
     if (json_array_append_new(down(arr), down(v)) != 0)
         must(NULL);
-}
-
-/* ---- writing -------------------------------------------------------------------------------- */
-
-static void write_string(struct str s, struct buf *out)
-{
-    size_t from = 0;
-    buf_addc(out, '"');
-    for (size_t i = 0; i < s.n; i++) {
-        unsigned char c = (unsigned char)s.p[i];
-        if (c >= 0x20 && c != '"' && c != '\\')
-            continue;
-        static const char short_for[] = "btn\0fr"; /* 8, 9, 10, 12, 13 */
-        buf_add(out, s.p + from, i - from);
-        from = i + 1;
-        if (c == '"' || c == '\\')
-            buf_printf(out, "\\%c", c);
-        else if (c >= 8 && c <= 13 && c != 11)
-            buf_printf(out, "\\%c", short_for[c - 8]);
-        else
-            buf_printf(out, "\\u%04x", c);
-    }
-    buf_add(out, s.p + from, s.n - from);
-    buf_addc(out, '"');
-}
-
-void json_quote(struct str s, struct buf *out)
-{
-    if (s.n == 0 || utf8_valid(s) == s.n) {
-        write_string(s.n ? s : STR_LIT(""), out);
-        return;
-    }
-    struct buf b = {0};
-    mend_utf8(s, &b);
-    write_string(buf_str(&b), out);
-    buf_release(&b);
-}
-
-/* The fewest digits that read back to the same bits; always looks like a real. */
-static void write_real(double v, struct buf *out)
-{
-    char t[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(t, sizeof t, "%.*g", digits, v);
-        if (strtod(t, NULL) == v)
-            break;
-    }
-    buf_addz(out, t);
-    if (!strpbrk(t, ".e"))
-        buf_addz(out, ".0");
-}
-
-static void indent(int level, struct buf *out)
-{
-    if (level < 0)
-        return;
-    buf_addc(out, '\n');
-    for (int i = 0; i < level; i++)
-        buf_addz(out, "  ");
-}
-
-/* level < 0: compact. Depth is bounded by the parser and by the tables that make values. */
-static void write_value(const struct json *v, int level, struct buf *out)
-{
-    int inner = level < 0 ? -1 : level + 1;
-    const char *key;
-    const struct json *val;
-    void *it = NULL;
-    size_t n = json_size(v);
-    switch (json_kind(v)) {
-    case JSON_NULL:
-        buf_addz(out, "null");
-        break;
-    case JSON_BOOL:
-        buf_addz(out, json_bool(v) ? "true" : "false");
-        break;
-    case JSON_INT:
-        buf_printf(out, "%lld", (long long)json_int(v, 0));
-        break;
-    case JSON_REAL:
-        write_real(json_num(v), out);
-        break;
-    case JSON_STR:
-        write_string(json_str(v), out);
-        break;
-    case JSON_ARR:
-        buf_addc(out, '[');
-        for (size_t i = 0; i < n; i++) {
-            if (i)
-                buf_addc(out, ',');
-            indent(inner, out);
-            write_value(json_at(v, i), inner, out);
-        }
-        if (n)
-            indent(level, out);
-        buf_addc(out, ']');
-        break;
-    case JSON_OBJ:
-        buf_addc(out, '{');
-        for (size_t i = 0; json_each(v, &it, &key, &val); i++) {
-            if (i)
-                buf_addc(out, ',');
-            indent(inner, out);
-            write_string(str_z(key), out);
-            buf_addz(out, level < 0 ? ":" : ": ");
-            write_value(val, inner, out);
-        }
-        if (n)
-            indent(level, out);
-        buf_addc(out, '}');
-        break;
-    }
-}
-
-void json_write(const struct json *v, struct buf *out)
-{
-    write_value(v, -1, out);
-}
-
-void json_write_pretty(const struct json *v, struct buf *out)
-{
-    write_value(v, 0, out);
-    buf_addc(out, '\n');
 }

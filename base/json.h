@@ -58,6 +58,9 @@ void json_write(const struct json *v, struct buf *out);
 void json_write_pretty(const struct json *v, struct buf *out); /* 2-space indent, LF at the end */
 void json_quote(struct str s, struct buf *out);                /* "..." of one string */
 
+/* s with every ill-formed span (Unicode 3.9, maximal subpart) replaced by U+FFFD. */
+void json_mend(struct str s, struct buf *out);
+
 /* Structs through their tables. Unset values are left out. skip_volatile drops volatile rows. */
 struct json *json_of_struct(const struct schema *s, const void *src, bool skip_volatile);
 int json_to_struct(const struct schema *s, void *dst, const struct json *obj, struct arena *a,
