@@ -8,7 +8,7 @@
 
 #include "formats/shard.h"
 
-enum { MAGIC = 20261130, VERSION = 1 };
+enum { VERSION = 1 };
 
 /* The mapped vectors are used in place, which asks for a little-endian machine. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are mapped as they are");
@@ -25,9 +25,9 @@ static int check_head(struct examples *x, struct err *e)
     size_t n = x->map.n;
     if (n < SHARD_HEADER)
         return err_set(e, "%zu bytes, want at least the header's %d", n, SHARD_HEADER);
-    if (head_u32(&x->map, 0) != MAGIC)
+    if (head_u32(&x->map, 0) != EXAMPLES_MAGIC)
         return err_set(e, "not an example shard: magic %lu, want %d",
-                       (unsigned long)head_u32(&x->map, 0), MAGIC);
+                       (unsigned long)head_u32(&x->map, 0), EXAMPLES_MAGIC);
     if (head_u32(&x->map, 1) != VERSION)
         return err_set(e, "want version %d, file has %lu", VERSION,
                        (unsigned long)head_u32(&x->map, 1));
@@ -151,8 +151,8 @@ void examples_put(struct examples_writer *w, const int32_t *ids, const uint8_t *
 
 int examples_finish(struct examples_writer *w, struct err *e)
 {
-    uint32_t head[SHARD_HEADER / 4] = {MAGIC, VERSION, (uint32_t)w->n, (uint32_t)w->vocab_size,
-                                       (uint32_t)w->longest};
+    uint32_t head[SHARD_HEADER / 4] = {EXAMPLES_MAGIC, VERSION, (uint32_t)w->n,
+                                       (uint32_t)w->vocab_size, (uint32_t)w->longest};
     int rc = -1;
     if (w->failed) {
         *e = w->bad;

@@ -13,7 +13,7 @@
 
 #include "formats/manifest.h"
 
-enum { MAGIC_16 = 20240520, VERSION_16 = 1, MAGIC_32 = 20240801, VERSION_32 = 7 };
+enum { VERSION_16 = 1, VERSION_32 = 7 };
 
 #define AT(m) offsetof(struct shard_info, m)
 static const struct field shard_info_fields[] = {
@@ -88,7 +88,7 @@ static int shard_flush(struct shard_writer *w, struct err *e)
     unsigned char head[SHARD_HEADER] = {0};
     struct file_out f = {0};
     char *path = mem_printf("%s/%s_%s_%06lld.bin", w->dir, w->name, w->split, (long long)w->files);
-    put_le(head, w->width == 2 ? MAGIC_16 : MAGIC_32, 4);
+    put_le(head, w->width == 2 ? SHARD_MAGIC_16 : SHARD_MAGIC_32, 4);
     put_le(head + 4, w->width == 2 ? VERSION_16 : VERSION_32, 4);
     put_le(head + 8, (uint64_t)w->nheld, 4);
     int rc = -1;
@@ -163,14 +163,14 @@ static int shard_header(struct token_file *f, struct err *e)
         return err_set(e, "%s: %zu bytes, want at least the header's %d", f->path, f->map.n,
                        SHARD_HEADER);
     uint64_t magic = get_le(p, 4), version = get_le(p + 4, 4), n = get_le(p + 8, 4);
-    if (magic != MAGIC_16 && magic != MAGIC_32)
+    if (magic != SHARD_MAGIC_16 && magic != SHARD_MAGIC_32)
         return err_set(e, "%s: not a token shard: magic %llu, want %d or %d", f->path,
-                       (unsigned long long)magic, MAGIC_16, MAGIC_32);
-    uint64_t want = magic == MAGIC_16 ? VERSION_16 : VERSION_32;
+                       (unsigned long long)magic, SHARD_MAGIC_16, SHARD_MAGIC_32);
+    uint64_t want = magic == SHARD_MAGIC_16 ? VERSION_16 : VERSION_32;
     if (version != want)
         return err_set(e, "%s: want version %llu, file has %llu", f->path, (unsigned long long)want,
                        (unsigned long long)version);
-    f->width = magic == MAGIC_16 ? 2 : 4;
+    f->width = magic == SHARD_MAGIC_16 ? 2 : 4;
     f->n = (int64_t)n;
     f->ids = p + SHARD_HEADER;
     if (n > SHARD_MOST_TOKENS || n * (uint64_t)f->width != f->map.n - SHARD_HEADER)

@@ -43,8 +43,13 @@ struct shard_info {
 };
 extern const struct schema shard_info_schema;
 
-/* Token shard file header, and example shards (see above). */
-enum { SHARD_HEADER = 1024, SHARD_MOST_TOKENS = 2147483647 };
+enum {
+    SHARD_HEADER = 1024, /* bytes, of token and example shards */
+    SHARD_MOST_TOKENS = 2147483647,
+    SHARD_MAGIC_16 = 20240520,
+    SHARD_MAGIC_32 = 20240801,
+    EXAMPLES_MAGIC = 20261130,
+};
 
 /* Writing one split: files of at most `per_shard` tokens. width is 2 if vocab_size <= 65536, else 4. */
 struct shard_writer;
