@@ -1,7 +1,10 @@
 /* linear: products with a weight matrix, with bias and gelu on each block while it is in cache.
  *
  * A product is cut into a grid of blocks of C whose borders depend on its shape only; each block is
- * one single-threaded call (gemm.h says why). The inner dimension is never cut.
+ * one single-threaded call (gemm.c says why). The inner dimension is never cut. oneDNN sums in
+ * another order when a side is shorter than 8 or so, so no block is thinner than 16 unless the whole
+ * product is: then an output element has the same bits whatever rows and columns stand beside it,
+ * and an evaluation does not depend on its batch size.
  */
 #include <string.h>
 
@@ -12,7 +15,7 @@
 struct product {
     struct cpu *c;
     struct backend *b;
-    int64_t m, n, k, bm, bn, across;
+    int64_t m, n, k, bm, bn, down, across;
     bool ta, tb, accumulate;
     const float *a, *bb;
     float *out;
@@ -22,32 +25,43 @@ struct product {
     int failed;  /* oneDNN's status; any task's */
 };
 
+/* Blocks of `size` in n; a rest below 16 goes to the last block. */
+enum { LEAST = 16 };
+static int64_t blocks(int64_t n, int64_t size)
+{
+    return n < LEAST ? 1 : (n - LEAST) / size + 1;
+}
+
+static int64_t half(int64_t size)
+{
+    return (size / 2 + LEAST - 1) / LEAST * LEAST;
+}
+
 /* Halves the longer side until there are enough blocks for a machine of many cores, but keeps them
  * large enough to run at full rate. */
 static void cut(struct product *p)
 {
     p->bm = p->m;
     p->bn = p->n;
-    while (((p->m + p->bm - 1) / p->bm) * ((p->n + p->bn - 1) / p->bn) < 32 || p->bm > 512 ||
-           p->bn > 768) {
-        if (p->bm >= p->bn && p->bm > 64)
-            p->bm = (p->bm / 2 + 15) / 16 * 16;
+    while (blocks(p->m, p->bm) * blocks(p->n, p->bn) < 32 || p->bm > 512 || p->bn > 768) {
+        if (p->bm > 64 && (p->bm >= p->bn || p->bn <= 64))
+            p->bm = half(p->bm);
         else if (p->bn > 64)
-            p->bn = (p->bn / 2 + 15) / 16 * 16;
-        else if (p->bm > 64)
-            p->bm = (p->bm / 2 + 15) / 16 * 16;
+            p->bn = half(p->bn);
         else
             break;
     }
-    p->across = (p->n + p->bn - 1) / p->bn;
+    p->down = blocks(p->m, p->bm);
+    p->across = blocks(p->n, p->bn);
 }
 
 static void product_task(void *ctx, int64_t task, int worker)
 {
     (void)worker;
     struct product *p = ctx;
-    int64_t i = task / p->across * p->bm, j = task % p->across * p->bn;
-    int64_t m = p->m - i < p->bm ? p->m - i : p->bm, n = p->n - j < p->bn ? p->n - j : p->bn;
+    int64_t row = task / p->across, column = task % p->across;
+    int64_t i = row * p->bm, m = row == p->down - 1 ? p->m - i : p->bm;
+    int64_t j = column * p->bn, n = column == p->across - 1 ? p->n - j : p->bn;
     int64_t lda = p->ta ? p->m : p->k, ldb = p->tb ? p->k : p->n;
     int rc = gemm_f32(p->ta, p->tb, m, n, p->k, p->ta ? p->a + i : p->a + i * lda, lda,
                       p->tb ? p->bb + j * ldb : p->bb + j, ldb, p->accumulate,
@@ -55,11 +69,11 @@ static void product_task(void *ctx, int64_t task, int worker)
     if (rc != 0)
         __atomic_store_n(&p->failed, rc, __ATOMIC_RELAXED);
     for (int64_t r = i; r < i + m && (p->bias || p->gelu); r++) {
-        float *row = p->out + r * p->n + j;
+        float *out = p->out + r * p->n + j;
         if (p->bias)
-            p->c->vec->add(row, p->bias + j, n);
+            p->c->vec->add(out, p->bias + j, n);
         if (p->gelu)
-            p->c->vec->gelu(p->gelu + r * p->n + j, row, n);
+            p->c->vec->gelu(p->gelu + r * p->n + j, out, n);
     }
 }
 
@@ -68,7 +82,7 @@ static void product_run(struct product *p, const char *op)
     if (p->b->failed)
         return;
     cut(p);
-    pool_run(p->c->pool, (p->m + p->bm - 1) / p->bm * p->across, product_task, p);
+    pool_run(p->c->pool, p->down * p->across, product_task, p);
     if (p->failed)
         backend_fail(p->b, "%s: oneDNN status %d", op, p->failed);
 }
