@@ -1,0 +1,29 @@
+/* answers: what the pure scorers have in common: from a response to an outcome and an answer, and
+ * scoring a whole file.
+ */
+#ifndef SCORING_ANSWERS_H
+#define SCORING_ANSWERS_H
+
+#include "scoring/scorer.h"
+
+/* The worth of an answer; *detail says what was matched or why not. */
+typedef double answer_fn(const struct item *it, struct str answer, const char **detail,
+                         struct arena *a);
+
+/* Fills *out. No response: not_run. A response that ended in an error: transport_failed; by a
+ * filter: refused; these have no value. Any other text is scored, an empty one too, and one that
+ * was cut at its token limit, which the detail then says. */
+void score_answer(const struct item *it, const struct response *r, answer_fn *value,
+                  struct score *out, struct arena *a);
+
+struct score_counts {
+    int64_t outcome[OUTCOME_NOT_RUN + 1];
+    int64_t cut; /* scored, but cut at the token limit */
+    double sum;  /* of the values */
+};
+/* Scores all items in their order into v[items->n]. A response whose item is not there is an error
+ * that names it. Strings live in a, items and responses. */
+int score_all(const struct scorer *s, const struct items *items, const struct responses *responses,
+              struct score *v, struct score_counts *n, struct arena *a, struct err *e);
+
+#endif

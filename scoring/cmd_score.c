@@ -1,0 +1,123 @@
+/* cmd_score: `assay score`, a pure scorer over a file of responses, as a stage. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/command.h"
+#include "base/log.h"
+#include "formats/manifest.h"
+#include "formats/record.h"
+#include "scoring/answers.h"
+
+struct options {
+    struct str scorer, items, responses, out;
+};
+#define AT(m) offsetof(struct options, m)
+static const struct field fields[] = {
+    {"scorer", FIELD_STR, AT(scorer), NULL, .help = "exact or overlap"},
+    {"items", FIELD_STR, AT(items), NULL, .help = "what was asked: .msgpack, .json or .jsonl",
+     .flags = FIELD_VOLATILE},
+    {"responses", FIELD_STR, AT(responses), NULL, .help = "what was answered: .msgpack",
+     .flags = FIELD_VOLATILE},
+    {"out", FIELD_STR, AT(out), NULL, .help = "scores to write: .msgpack, one record an item",
+     .flags = FIELD_VOLATILE},
+    {0},
+};
+#undef AT
+static const struct schema options = {"score", 1, sizeof(struct options), fields};
+
+static int save(const char *path, const struct score *v, size_t n, struct err *e)
+{
+    struct records *r = records_open(path, &score_schema, RECORD_WRITE, e);
+    if (!r)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (records_append(r, &v[i], e)) {
+            records_abort(r);
+            return -1;
+        }
+    return records_close(r, e);
+}
+
+static void facts(struct stage *st, const struct scorer *s, const struct score_counts *n,
+                  size_t items)
+{
+    int64_t scored = n->outcome[OUTCOME_SCORED];
+    struct json *id = json_obj();
+    double mean = scored ? n->sum / (double)scored : NAN;
+    json_put(id, "scorer", json_of_z(s->name));
+    json_put(id, "scorer_version", json_of_int(s->version));
+    stage_fact(st, "identity", id);
+    stage_fact(st, "metric", json_of_z(s->metric));
+    stage_fact(st, "value", json_of_num(mean));
+    stage_fact(st, "items", json_of_int((int64_t)items));
+    for (int k = 0; outcome_names[k]; k++)
+        stage_fact(st, outcome_names[k], json_of_int(n->outcome[k]));
+    stage_fact(st, "cut", json_of_int(n->cut));
+    log_info("%s %.4f over %lld of %zu items", s->metric, mean, (long long)scored, items);
+    if (scored < (int64_t)items)
+        log_warn("%lld items have no score (%lld not run, %lld failed, %lld refused)",
+                 (long long)items - (long long)scored, (long long)n->outcome[OUTCOME_NOT_RUN],
+                 (long long)n->outcome[OUTCOME_TRANSPORT_FAILED],
+                 (long long)n->outcome[OUTCOME_REFUSED]);
+}
+
+static int work(struct stage *st, const struct scorer *s, const struct options *o, const char *out,
+                struct arena *a, struct err *e)
+{
+    struct items items = {0};
+    struct responses responses = {0};
+    struct score_counts n;
+    struct score *v = NULL;
+    int rc = -1;
+    const char *responses_path = str_dup(a, o->responses);
+    if (items_load(&items, str_dup(a, o->items), e) ||
+        responses_load(&responses, responses_path, e))
+        goto out;
+    v = mem_array(items.n, sizeof *v);
+    if (score_all(s, &items, &responses, v, &n, a, e)) {
+        err_wrap(e, "%s", responses_path);
+        goto out;
+    }
+    if (stage_start(st, e) || save(out, v, items.n, e) || stage_output(st, out, e))
+        goto out;
+    facts(st, s, &n, items.n);
+    rc = stage_end(st, e);
+out:
+    free(v);
+    items_release(&items);
+    responses_release(&responses);
+    return rc;
+}
+
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    const struct options *o = opt;
+    const char *out = str_dup(a, o->out);
+    const struct scorer *s = scorer_find(o->scorer, e);
+    struct stage st;
+    int rc = -1;
+    if (!s)
+        return -1;
+    stage_begin(&st, "score", 1, out, &options, o);
+    stage_setting(&st, "scorer_version", arena_printf(a, "%d", s->version));
+    if (stage_input(&st, str_dup(a, o->items), e) || stage_input(&st, str_dup(a, o->responses), e))
+        goto out;
+    rc = stage_fresh(&st) ? 0 : work(&st, s, o, out, a, e);
+out:
+    stage_release(&st);
+    return rc;
+}
+
+const struct command cmd_score = {
+    .room = "scoring",
+    .name = "score",
+    .summary = "score answers with a pure scorer: exact, overlap",
+    .details =
+        "exact: 1 if the answer equals the reference but for case, white space and punctuation at\n"
+        "its ends, or if it names the right one of the item's choices and no other; else 0.\n"
+        "overlap: F1 of the words that answer and reference share, as SQuAD counts them.\n"
+        "Every item gets one record, in the order of the items. An item without a response has\n"
+        "outcome not_run and no value; a response to an unknown item is an error.",
+    .options = &options,
+    .run = run,
+};

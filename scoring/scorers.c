@@ -1,0 +1,83 @@
+/* scorers: the table of pure scorers, and what they share. To add one: a file and a row here. */
+#include <math.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "scoring/answers.h"
+
+extern const struct scorer scorer_exact, scorer_overlap;
+const struct scorer *const scorers[] = {&scorer_exact, &scorer_overlap, NULL};
+
+const struct scorer *scorer_find(struct str name, struct err *e)
+{
+    struct buf known = {0};
+    for (const struct scorer *const *s = scorers; *s; s++) {
+        if (str_eqz(name, (*s)->name))
+            return *s;
+        buf_printf(&known, "%s%s", known.n ? ", " : "", (*s)->name);
+    }
+    err_code(e, EXIT_USAGE, "there is no scorer \"%.*s\"; there are: %s", STR_ARG(name), known.p);
+    buf_release(&known);
+    return NULL;
+}
+
+static int outcome_of(const struct response *r)
+{
+    if (!r)
+        return OUTCOME_NOT_RUN;
+    if (r->finish == FINISH_ERROR)
+        return OUTCOME_TRANSPORT_FAILED;
+    return r->finish == FINISH_FILTER ? OUTCOME_REFUSED : OUTCOME_SCORED;
+}
+
+void score_answer(const struct item *it, const struct response *r, answer_fn *value,
+                  struct score *out, struct arena *a)
+{
+    const char *detail = "";
+    out->item = it->id;
+    out->cluster = it->cluster;
+    out->outcome = outcome_of(r);
+    out->value = NAN;
+    if (out->outcome != OUTCOME_SCORED) {
+        out->detail = r ? r->detail : (struct str){NULL, 0};
+        return;
+    }
+    out->value = value(it, r->text, &detail, a);
+    out->detail = r->finish == FINISH_LENGTH
+                      ? str_printf(a, "%s; the answer was cut at its token limit", detail)
+                      : str_printf(a, "%s", detail);
+}
+
+static int check_responses(const struct items *items, const struct responses *responses,
+                           struct err *e)
+{
+    struct map ids = {0};
+    int rc = 0;
+    for (size_t i = 0; i < items->n; i++)
+        map_add(&ids, items->v[i].id, 0, NULL);
+    for (size_t i = 0; i < responses->n && !rc; i++)
+        if (map_find(&ids, responses->v[i].item) < 0)
+            rc = err_set(e, "response for item \"%.*s\", which is not among the %zu items",
+                         STR_ARG(responses->v[i].item), items->n);
+    map_release(&ids);
+    return rc;
+}
+
+int score_all(const struct scorer *s, const struct items *items, const struct responses *responses,
+              struct score *v, struct score_counts *n, struct arena *a, struct err *e)
+{
+    *n = (struct score_counts){0};
+    if (check_responses(items, responses, e))
+        return -1;
+    for (size_t i = 0; i < items->n; i++) {
+        const struct response *r = responses_find(responses, items->v[i].id);
+        v[i] = (struct score){.scorer = str_z(s->name)};
+        s->score(&items->v[i], r, &v[i], a);
+        n->outcome[v[i].outcome]++;
+        if (v[i].outcome == OUTCOME_SCORED) {
+            n->sum += v[i].value;
+            n->cut += r->finish == FINISH_LENGTH;
+        }
+    }
+    return 0;
+}
