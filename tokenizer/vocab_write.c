@@ -29,6 +29,10 @@ static int tiktoken_text(const struct vocab *v, struct buf *out, struct err *e)
             return err_set(e, "ids do not follow the order of the merges, which .tiktoken cannot "
                               "say; write a tokenizer.json");
     }
+    if (v->nspecial > 1 || (v->nspecial == 1 && (v->eot < 0 || v->eot != v->ordinary)))
+        return err_set(e,
+                       "special tokens other than an end-of-text token behind the last id, which "
+                       ".tiktoken cannot say; write a tokenizer.json");
     for (int64_t id = 0; id < v->size; id++) {
         if (v->kind[id] != TOKEN_ORDINARY)
             continue;

@@ -478,41 +478,6 @@ static void differential(const char *file)
     vocab_release(&v);
 }
 
-/* The short cut against PCRE2 alone for every pattern, on bytes that make a word end. */
-static void short_cuts(void)
-{
-    static const char *const parts[] = {
-        "ab", "I",        "'s",        "'", "'LL", " ",        "  ",        "\n",
-        "\r", "12",       "3",         ".", "!?",  "\xc3\xa9", "x\xcc\x81", "\t",
-        "Q",  "\xc5\xbf", "'\xc5\xbf", "_", "/",   "\xc2\xa0"};
-    for (const struct split_pattern *p = split_patterns; p->name; p++) {
-        struct split *s = split_new(p, &err);
-        if (!CHECK(s != NULL, "pattern %s compiles: %s", p->name, err.msg))
-            continue;
-        struct splitter *quick = splitter_new(s, false), *plain = splitter_new(s, true);
-        struct rng rng = rng_make(2, "short_cuts", 0);
-        int bad = 0, pieces = 0;
-        for (int round = 0; round < 20000; round++) {
-            struct buf text = {0};
-            for (int n = 1 + (int)rng_below(&rng, 8); n > 0; n--)
-                buf_addz(&text, parts[rng_below(&rng, sizeof parts / sizeof *parts)]);
-            for (size_t at = 0, a, b; at < text.n; at = b, pieces++) {
-                if (split_next(quick, buf_str(&text), at, &a, &err) ||
-                    split_next(plain, buf_str(&text), at, &b, &err) || a != b || b <= at) {
-                    bad++;
-                    break;
-                }
-            }
-            buf_release(&text);
-        }
-        CHECK(bad == 0 && pieces > 20000, "%s: %d pieces are PCRE2's (%d texts differ)", p->name,
-              pieces, bad);
-        splitter_free(quick);
-        splitter_free(plain);
-        split_free(s);
-    }
-}
-
 /* ---- policies ----------------------------------------------------------------------------- */
 
 static void check_ids(const struct vocab *v, struct encode_options o, struct str text,
@@ -631,7 +596,6 @@ int main(void)
     test_plans();
     differential("tokenizer/vocab.bpe");
     differential("tokenizer/r50k_base.tiktoken");
-    short_cuts();
     policies();
     raw_round_trip();
     bad_ids();
