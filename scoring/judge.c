@@ -197,25 +197,27 @@ struct shape {
     bool scaled;   /* "/100" stood behind */
 };
 
-/* The whole line has a verdict's shape; the number may still be out of range. */
+/* The whole line has a verdict's shape; the number may still be out of range. Bold marks may stand
+ * around the line, the label or the number, in pairs. */
 static bool line_shape(struct str line, struct shape *out)
 {
     static const char *const scales[] = {"/100", "out of 100", NULL};
     struct str s = str_trim(line);
-    if (s.n >= 4 && str_starts(s, "**") && str_ends(s, "**"))
-        s = str_trim((struct str){s.p + 2, s.n - 4});
+    int bold = take_word(&s, "**");
     out->labelled = take_word(&s, "score") || take_word(&s, "grade") || take_word(&s, "rating");
     if (out->labelled) {
-        take_word(&s, "**");
+        bold += take_word(&s, "**");
         take_space(&s);
         if (!take_word(&s, ":") && !take_word(&s, "="))
             return false;
-        take_word(&s, "**");
+        bold += take_word(&s, "**");
         take_space(&s);
+        bold += take_word(&s, "**");
     }
     out->value = take_int(&s);
     if (out->value < 0)
         return false;
+    bold += take_word(&s, "**");
     take_space(&s);
     out->scaled = false;
     for (int i = 0; scales[i] && !out->scaled; i++)
@@ -226,7 +228,8 @@ static bool line_shape(struct str line, struct shape *out)
             return false;
         out->scaled = true;
     }
-    return s.n == 0;
+    bold += take_word(&s, "**");
+    return s.n == 0 && bold % 2 == 0;
 }
 
 static struct str quote(struct arena *a, const char *why, struct str text)

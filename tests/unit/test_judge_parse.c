@@ -53,6 +53,7 @@ static void test_scored(void)
     scored("**Score: 85**", 85);
     scored("**Score:** 85", 85);
     scored("**85**", 85);
+    scored("Score: **85**/100", 85);
     scored("Score: 85 out of 100", 85);
     scored("The answer names the right author but not the year.\n\nScore: 60", 60);
     scored("It scores 3 points for style and 4 for content.\n85/100", 85);
@@ -76,6 +77,7 @@ static void test_failed(void)
     failed("8/10");
     failed("85/1000");
     failed("Score: high");
+    failed("**85");
     failed("Score 85 or 90");
     failed("I would give this 85.");
     failed("This is a correct answer, 3 of 4 facts are right.");
