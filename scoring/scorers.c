@@ -11,11 +11,11 @@ const struct scorer *const scorers[] = {&scorer_exact, &scorer_overlap, NULL};
 const struct scorer *scorer_find(struct str name, struct err *e)
 {
     struct buf known = {0};
-    for (const struct scorer *const *s = scorers; *s; s++) {
+    for (const struct scorer *const *s = scorers; *s; s++)
         if (str_eqz(name, (*s)->name))
             return *s;
+    for (const struct scorer *const *s = scorers; *s; s++)
         buf_printf(&known, "%s%s", known.n ? ", " : "", (*s)->name);
-    }
     err_code(e, EXIT_USAGE, "there is no scorer \"%.*s\"; there are: %s", STR_ARG(name), known.p);
     buf_release(&known);
     return NULL;

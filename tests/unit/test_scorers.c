@@ -235,7 +235,7 @@ static void test_all(void)
 
 static int respond(const char *items, const char *out, const char *grade, size_t most)
 {
-    struct items x;
+    struct items x = {0};
     struct err e = {0};
     size_t g = 0;
     while (grade_names[g] && strcmp(grade_names[g], grade) != 0)
@@ -251,6 +251,7 @@ static int respond(const char *items, const char *out, const char *grade, size_t
     bad = bad || records_close(w, &e);
     if (bad)
         fprintf(stderr, "%s\n", e.msg);
+    items_release(&x);
     return bad;
 }
 
