@@ -105,6 +105,7 @@ struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const str
     m->vocab = c->vocab;
     m->rows = gpt2_rows(u);
     m->head_rows = gpt2_head_rows(c, m->rows);
+    m->grain = u->grain > 0 ? u->grain : u->batch;
     if (allocate(m, e))
         goto fail;
     bind(m, &m->w);
@@ -226,23 +227,25 @@ static int64_t group_of(const struct gpt2 *m, int64_t T)
     return n < 1 ? 1 : n;
 }
 
-/* Losses (and with grad the gradient of last_norm and of the head) of the rows in last_norm. */
-static void classify(struct gpt2 *m, int64_t N, bool grad)
+/* Losses of rows [from, from + n) of last_norm; with grad also their gradient, into d_norm from its
+ * start, and that of the head. */
+static void classify(struct gpt2 *m, int64_t from, int64_t n, bool grad)
 {
     struct tensor scale = tensor_1d(DTYPE_F32, m->scalars, 1);
-    for (int64_t at = 0; at < N; at += m->head_rows) {
-        int64_t n = N - at < m->head_rows ? N - at : m->head_rows, C = m->width;
-        struct tensor logits = gpt2_head(m, at, n);
-        struct tensor loss = tensor_1d(DTYPE_F32, m->loss + at, n);
-        struct tensor targets = tensor_1d(DTYPE_I32, m->targets + at, n);
+    int64_t C = m->width;
+    for (int64_t at = 0; at < n; at += m->head_rows) {
+        int64_t rows = n - at < m->head_rows ? n - at : m->head_rows;
+        struct tensor logits = gpt2_head(m, from + at, rows);
+        struct tensor loss = tensor_1d(DTYPE_F32, m->loss + from + at, rows);
+        struct tensor targets = tensor_1d(DTYPE_I32, m->targets + from + at, rows);
         gpt2_tell(m, -1, "logits", &logits);
         op_classifier(m->b, &loss, &logits, &targets, &scale, grad);
-        if (grad) {
-            struct tensor x = tensor_2d(DTYPE_F32, m->last_norm + at * C, n, C);
-            struct tensor dx = tensor_2d(DTYPE_F32, m->d_norm + at * C, n, C);
-            struct tensor *dw = m->c.tied ? &m->g.wte : &m->g.head;
-            op_linear_bwd(m->b, &dx, false, dw, NULL, &logits, &x, &m->w.head, WEIGHT_OUT_IN, NULL);
-        }
+        if (!grad)
+            continue;
+        struct tensor x = tensor_2d(DTYPE_F32, m->last_norm + (from + at) * C, rows, C);
+        struct tensor dx = tensor_2d(DTYPE_F32, m->d_norm + at * C, rows, C);
+        struct tensor *dw = m->c.tied ? &m->g.wte : &m->g.head;
+        op_linear_bwd(m->b, &dx, false, dw, NULL, &logits, &x, &m->w.head, WEIGHT_OUT_IN, NULL);
     }
 }
 
@@ -260,7 +263,7 @@ int gpt2_losses(struct gpt2 *m, const int32_t *ids, const int32_t *targets, int6
         gpt2_put_ids(m, ids + b * T, n, T);
         op_put(m->b, &t, targets + b * T);
         gpt2_forward(m, &p);
-        classify(m, n * T, false);
+        classify(m, 0, n * T, false);
         op_get(m->b, loss + b * T, &out);
         if (op_sync(m->b, e))
             return -1;
@@ -317,8 +320,11 @@ int gpt2_grad(struct gpt2 *m, const struct gpt2_batch *in, float *loss, struct e
     op_put(m->b, &seq, in->seq);
     op_put(m->b, &scale, &weight);
     gpt2_forward(m, &p);
-    classify(m, N, true);
-    gpt2_backward(m, &p);
+    for (int64_t at = 0; at < in->B; at += m->grain) {
+        int64_t n = in->B - at < m->grain ? in->B - at : m->grain;
+        classify(m, at * in->T, n * in->T, true);
+        gpt2_backward(m, &p, at, n);
+    }
     op_get(m->b, loss, &out);
     return op_sync(m->b, e);
 }

@@ -18,14 +18,14 @@
 
 /* One parameter tensor. The table drives allocation, initialisation, decay, checkpoint names. */
 struct param {
-    char name[64];    /* Hugging Face name, "transformer.h.0.attn.c_attn.weight" without prefix */
+    char name[64]; /* Hugging Face name, "transformer.h.0.attn.c_attn.weight" without prefix */
     int ndim;
     int64_t dim[2];
-    int64_t at;       /* offset in the flat vector, in elements */
+    int64_t at; /* offset in the flat vector, in elements */
     int64_t count;
-    double init_std;  /* 0: constant init_value */
+    double init_std; /* 0: constant init_value */
     double init_value;
-    bool matrix;      /* decays under the rule "matrices" */
+    bool matrix; /* decays under the rule "matrices" */
 };
 struct params {
     struct param *v;
@@ -42,6 +42,9 @@ struct gpt2_use {
     int64_t batch, length; /* most sequences and positions at once */
     bool train;            /* gradients, moments, all activations kept */
     bool decode;           /* KV cache of `batch` sequences */
+    /* Sequences that go back through the model at once; 0: all of a batch. Gradients are summed in
+     * pieces of this size, so micro-batches that are multiples of it give equal bits. */
+    int64_t grain;
 };
 struct gpt2_plan {
     int64_t params, grads, moments, activations, logits, kv, total; /* bytes */
@@ -103,8 +106,8 @@ void gpt2_zero_grad(struct gpt2 *m);
  * norm before clipping. A non-finite norm changes nothing and is reported in *norm. */
 struct gpt2_update {
     double lr, beta1, beta2, eps, weight_decay, clip;
-    int decay;    /* enum decay_rule */
-    int64_t step; /* from 1 */
+    int decay;         /* enum decay_rule */
+    int64_t step;      /* from 1 */
     double skip_above; /* do nothing when norm is above; 0: off */
 };
 int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struct err *e);

@@ -175,62 +175,94 @@ void gpt2_forward(struct gpt2 *m, const struct gpt2_pass *p)
     gpt2_tell(m, -1, "ln_f", &norm);
 }
 
-/* ---- backward ---- */
+/* ---- backward: n sequences from number `from` of the pass on ---- */
+
+/* One way back through a part of a pass. Gradient buffers hold the part, kept ones the pass. */
+struct back {
+    struct gpt2 *m;
+    const struct gpt2_pass *p; /* B is the part's */
+    int64_t from;              /* first sequence */
+};
+
+static struct tensor kept3(const struct back *k, float *base, int64_t width)
+{
+    return f3(base + k->from * k->p->T * width, k->p->B, k->p->T, width);
+}
+
+static struct dropout back_drop(const struct back *k, struct tensor *seq, int64_t layer,
+                                const char *site)
+{
+    struct dropout d = drop_of(k->m, k->p, seq, layer, site);
+    if (d.p > 0)
+        seq->data = k->m->seq + k->from;
+    return d;
+}
 
 /* Back through a residual sum and the norm that read it: d_norm is the gradient of the norm's
  * output, d_res that of the sum. Returns the gradient of the branch: d_res itself when nothing was
  * dropped from it, else the masked copy in d_branch. */
-static struct tensor back_sum(struct gpt2 *m, const struct gpt2_pass *p, float *sum, float *mean,
-                              float *rstd, const struct tensor *w, struct tensor *dw,
-                              struct tensor *dbias, int64_t layer, const char *site)
+struct back_norm {
+    float *sum, *mean, *rstd;
+    const struct tensor *w;
+    struct tensor *dw, *dbias;
+};
+static struct tensor back_sum(const struct back *k, struct back_norm n, int64_t layer,
+                              const char *site)
 {
-    int64_t B = p->B, T = p->T, N = B * T, C = m->width;
+    struct gpt2 *m = k->m;
+    int64_t B = k->p->B, T = k->p->T, C = m->width;
     struct tensor d_res = f3(m->d_res, B, T, C), d_branch = f3(m->d_branch, B, T, C);
-    struct tensor d_norm = f3(m->d_norm, B, T, C), x = f3(sum, B, T, C), seq;
-    struct tensor tm = tensor_1d(DTYPE_F32, mean, N), tr = tensor_1d(DTYPE_F32, rstd, N);
-    struct dropout drop = site ? drop_of(m, p, &seq, layer, site) : (struct dropout){0};
-    op_add_norm_bwd(m->b, &d_res, drop.p > 0 ? &d_branch : NULL, dw, dbias, &d_norm, &x, &tm, &tr,
-                    w, drop);
+    struct tensor d_norm = f3(m->d_norm, B, T, C), x = kept3(k, n.sum, C), seq;
+    struct tensor mean = tensor_1d(DTYPE_F32, n.mean + k->from * T, B * T);
+    struct tensor rstd = tensor_1d(DTYPE_F32, n.rstd + k->from * T, B * T);
+    struct dropout drop = site ? back_drop(k, &seq, layer, site) : (struct dropout){0};
+    op_add_norm_bwd(m->b, &d_res, drop.p > 0 ? &d_branch : NULL, n.dw, n.dbias, &d_norm, &x, &mean,
+                    &rstd, n.w, drop);
     return drop.p > 0 ? d_branch : d_res;
 }
 
-static void back_block(struct gpt2 *m, const struct gpt2_pass *p, int64_t l,
-                       struct tensor *d_branch)
+static void back_block(const struct back *k, int64_t l, struct tensor *d_branch)
 {
-    int64_t B = p->B, T = p->T, C = m->width, F = m->inner;
-    struct kept *k = &m->kept[l];
+    struct gpt2 *m = k->m;
+    int64_t B = k->p->B, T = k->p->T, C = m->width, F = m->inner;
+    struct kept *a = &m->kept[l];
     struct block *w = &m->w.block[l], *g = &m->g.block[l];
     struct tensor d_norm = f3(m->d_norm, B, T, C), d_act = f3(m->d_act, B, T, F);
-    struct tensor d_qkv = f3(m->d_qkv, B, T, 3 * C), act = f3(k->act, B, T, F);
-    struct tensor pre = f3(k->pre, B, T, F), norm1 = f3(k->norm1, B, T, C);
-    struct tensor norm2 = f3(k->norm2, B, T, C), att = f3(k->att, B, T, C);
-    struct tensor qkv = f3(k->qkv, B, T, 3 * C), lse = f3(k->lse, B, m->heads, T), seq;
+    struct tensor d_qkv = f3(m->d_qkv, B, T, 3 * C), act = kept3(k, a->act, F);
+    struct tensor pre = kept3(k, a->pre, F), norm1 = kept3(k, a->norm1, C);
+    struct tensor norm2 = kept3(k, a->norm2, C), att = kept3(k, a->att, C);
+    struct tensor qkv = kept3(k, a->qkv, 3 * C), seq;
+    struct tensor lse = f3(a->lse + k->from * T * m->heads, B, m->heads, T);
+    struct back_norm n2 = {a->mid, a->mean2, a->rstd2, &w->ln2w, &g->ln2w, &g->ln2b};
+    struct back_norm n1 = {a->x, a->mean1, a->rstd1, &w->ln1w, &g->ln1w, &g->ln1b};
     op_linear_bwd(m->b, &d_act, false, &g->outw, &g->outb, d_branch, &act, &w->outw, WEIGHT_IN_OUT,
                   NULL);
     op_linear_bwd(m->b, &d_norm, false, &g->fcw, &g->fcb, &d_act, &norm2, &w->fcw, WEIGHT_IN_OUT,
                   &pre);
-    struct tensor d_proj =
-        back_sum(m, p, k->mid, k->mean2, k->rstd2, &w->ln2w, &g->ln2w, &g->ln2b, l, "proj");
+    struct tensor d_proj = back_sum(k, n2, l, "proj");
     op_linear_bwd(m->b, &d_norm, false, &g->projw, &g->projb, &d_proj, &att, &w->projw,
                   WEIGHT_IN_OUT, NULL);
     op_attention_bwd(m->b, &d_qkv, &d_norm, &att, &qkv, &lse, (int)m->heads,
-                     drop_of(m, p, &seq, l, "attention"));
+                     back_drop(k, &seq, l, "attention"));
     op_linear_bwd(m->b, &d_norm, false, &g->qkvw, g->qkvb.data ? &g->qkvb : NULL, &d_qkv, &norm1,
                   &w->qkvw, WEIGHT_IN_OUT, NULL);
-    *d_branch = back_sum(m, p, k->x, k->mean1, k->rstd1, &w->ln1w, &g->ln1w, &g->ln1b, l - 1,
-                         l ? "mlp" : NULL);
+    *d_branch = back_sum(k, n1, l - 1, l ? "mlp" : NULL);
 }
 
-void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p)
+void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p, int64_t from, int64_t n)
 {
-    int64_t B = p->B, T = p->T, C = m->width;
-    struct tensor d_res = f3(m->d_res, B, T, C), ids = tensor_2d(DTYPE_I32, m->ids, B, T), seq;
+    struct gpt2_pass part = *p;
+    part.B = n;
+    struct back k = {m, &part, from};
+    struct tensor d_res = f3(m->d_res, n, p->T, m->width), seq;
+    struct tensor ids = tensor_2d(DTYPE_I32, m->ids + from * p->T, n, p->T);
+    struct back_norm last = {m->last_x,  m->last_mean, m->last_rstd,
+                             &m->w.lnfw, &m->g.lnfw,   &m->g.lnfb};
     op_zero(m->b, &d_res);
-    struct tensor d_branch = back_sum(m, p, m->last_x, m->last_mean, m->last_rstd, &m->w.lnfw,
-                                      &m->g.lnfw, &m->g.lnfb, m->layers - 1, "mlp");
+    struct tensor d_branch = back_sum(&k, last, m->layers - 1, "mlp");
     for (int64_t l = m->layers; l-- > 0;)
-        back_block(m, p, l, &d_branch);
-    op_embed_bwd(m->b, &m->g.wte, &m->g.wpe, &d_res, &ids, drop_of(m, p, &seq, 0, "embed"));
+        back_block(&k, l, &d_branch);
+    op_embed_bwd(m->b, &m->g.wte, &m->g.wpe, &d_res, &ids, back_drop(&k, &seq, 0, "embed"));
 }
 
 /* ---- decoding: one position a row ---- */

@@ -81,6 +81,8 @@ int gpt2_buffers(const struct model_config *c, const struct gpt2_use *u, struct 
 {
     struct list_of l = {out, 0};
     int64_t rows = gpt2_rows(u), row = rows * 4, w = row * c->width;
+    int64_t grain = u->grain > 0 && u->grain < u->batch ? u->grain : u->batch;
+    int64_t back = grain * u->length * 4 * c->width;
     int64_t f = c->inner ? c->inner : 4 * c->width, flat = params_count(c) * 4;
 #define ONE(kind, member, bytes)                                                                   \
     add(&l, (kind), (bytes), 1, HOME_MODEL, offsetof(struct gpt2, member))
@@ -97,11 +99,11 @@ int gpt2_buffers(const struct model_config *c, const struct gpt2_use *u, struct 
         ONE(BUFFER_ACTS, last_x, w);
         ONE(BUFFER_ACTS, last_mean, row);
         ONE(BUFFER_ACTS, last_rstd, row);
-        ONE(BUFFER_ACTS, d_res, w);
-        ONE(BUFFER_ACTS, d_branch, w);
-        ONE(BUFFER_ACTS, d_norm, w);
-        ONE(BUFFER_ACTS, d_qkv, 3 * w);
-        ONE(BUFFER_ACTS, d_act, row * f);
+        ONE(BUFFER_ACTS, d_res, back);
+        ONE(BUFFER_ACTS, d_branch, back);
+        ONE(BUFFER_ACTS, d_norm, back);
+        ONE(BUFFER_ACTS, d_qkv, 3 * back);
+        ONE(BUFFER_ACTS, d_act, back / c->width * f);
     }
     ONE(BUFFER_ACTS, loss, row);
     ONE(BUFFER_ACTS, ids, row);

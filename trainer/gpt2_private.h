@@ -51,6 +51,7 @@ struct gpt2 {
     int64_t width, inner, heads, layers, vocab;
     int64_t rows;      /* most rows (B x T) of one pass */
     int64_t head_rows; /* rows whose logits are there at once */
+    int64_t grain;     /* sequences that go back at once */
     struct weights w, g;
     struct tensor m, v;                                /* moments, flat */
     struct kept *kept;                                 /* layers of them, or one */
@@ -90,9 +91,9 @@ struct tensor gpt2_head(struct gpt2 *m, int64_t from, int64_t n);
 /* B, T in range and ids inside the vocabulary; says what is wrong. */
 int gpt2_check(const struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, struct err *e);
 void gpt2_put_ids(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T);
-/* The backward pass behind a forward pass with train: d_res holds nothing, d_norm the gradient of
- * last_norm. Adds into g. */
-void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p);
+/* Back through sequences [from, from + n) of a forward pass with train: d_norm holds the gradient
+ * of their part of last_norm. Adds into g. n <= grain. */
+void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p, int64_t from, int64_t n);
 /* Tells the debug hook. layer < 0: name stands alone. */
 void gpt2_tell(struct gpt2 *m, int64_t layer, const char *name, const struct tensor *t);
 
