@@ -1,8 +1,11 @@
 /* http: many requests at once over libcurl's multi interface (the only includer of curl).
  *
  * One struct http is used by one thread. Requests are queued with http_send, http_poll moves them
- * and calls `done` once for each. Bodies are capped; redirects are never followed when a header
- * carries a key; only http and https are spoken; keys are never logged or put into a sentence.
+ * and calls `done` once for each, before its connection is used again; done may send more. Bodies
+ * are capped (decoded size). Redirects are followed for a GET without a key only; a password in the
+ * URL counts as one. Only http and https are spoken, loopback never through a proxy. Keys, and the
+ * user and query of a URL, are never logged or put into a sentence. An answer that is not whole is a
+ * failure with status 0; a body that stops for 60 s is given up before the timeout.
  */
 #ifndef BASE_HTTP_H
 #define BASE_HTTP_H
@@ -30,7 +33,7 @@ struct http_request {
 struct http_reply {
     int status;            /* 0: no complete answer, then `failure` says why */
     const char *failure;   /* "could not connect to 127.0.0.1:9", NULL if status */
-    bool timed_out, refused, too_big; /* kinds of failure */
+    bool timed_out, refused, too_big; /* kinds of failure; refused: no connection was made */
     struct str body;       /* whole; borrowed until done() returns */
     double seconds;
     double retry_after;    /* seconds; from retry-after-ms, else Retry-After (seconds or date); -1 */
@@ -50,7 +53,9 @@ int http_poll(struct http *h, double seconds, struct err *e);
 /* Downloads url to `path` (through PATH.part, kept for resuming with a Range request; if the
  * server answers a range with other content (ETag / Last-Modified / length changed) it starts
  * over). sha256: 64 hex or NULL; a mismatch removes the part. Retries cuts and 5xx up to `tries`
- * with backoff on the clock. The final name appears by rename only after the hash matched. */
+ * without progress with backoff on the clock (Retry-After up to 120 s is obeyed); other statuses are
+ * final. What may be resumed later ends with EXIT_INCOMPLETE. PATH.part.meta holds the validator and
+ * the length. The final name appears by rename only after the hash matched. */
 struct http_download {
     const char *url, *path, *sha256;
     int tries;            /* 0: 5 */

@@ -21,8 +21,8 @@ ssize_t stream_read(struct stream *s, void *p, size_t n, struct err *e);
 /* One line without its LF (CR before it is kept). 1 got, 0 end, -1 error; a line longer than max
  * bytes is an error that names the line. */
 int stream_line(struct stream *s, struct buf *line, size_t max, struct err *e);
-int64_t stream_lineno(const struct stream *s); /* of the last line read, from 1 */
+int64_t stream_lineno(const struct stream *s);  /* of the last line read, from 1 */
 double stream_fraction(const struct stream *s); /* of the compressed file that was read, 0..1 */
-void stream_close(struct stream *s); /* NULL is fine */
+void stream_close(struct stream *s);            /* NULL is fine */
 
 #endif
