@@ -214,7 +214,7 @@ static void test_split(void)
 {
     int held = 0;
     for (int i = 0; i < 20000; i++) {
-        char id[16];
+        char id[24];
         snprintf(id, sizeof id, "doc %d", i);
         bool h = doc_held_out(str_z(id), 0.1);
         held += h;
