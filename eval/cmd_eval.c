@@ -32,7 +32,7 @@ static const struct field fields[] = {
     {"start", FIELD_I64, AT(start), "", 0, 9e15, .help = "windows: first token of the slice"},
     {"tokens", FIELD_I64, AT(tokens), "", 0, 9e15,
      .help = "windows: tokens predicted; 0: to the end of the split"},
-    {"batch", FIELD_I64, AT(batch), "", 1, 65536, .help = "sequences at once; changes no number"},
+    {"batch", FIELD_I64, AT(batch), "", 1, 65536, .help = "instruct: answers under way at once"},
     {"max-new-tokens", FIELD_I64, AT(max_new_tokens), "", 1, 1048576,
      .help = "instruct: longest answer, in tokens"},
     {"temperature", FIELD_F64, AT(temperature), "", 0, 100, .help = "0: the likeliest token"},

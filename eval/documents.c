@@ -69,7 +69,7 @@ static int next(void *ctx, struct loss_doc *out, struct err *e)
     return 1;
 }
 
-int documents_run(struct local_model *l, const struct vocab *v, struct strs paths, int64_t batch,
+int documents_run(struct local_model *l, const struct vocab *v, struct strs paths,
                   struct documents_result *out, struct err *e)
 {
     struct reader r = {.v = v, .context = l->config.context};
@@ -85,7 +85,7 @@ int documents_run(struct local_model *l, const struct vocab *v, struct strs path
         r.docs = docs_open(paths, BAD_UTF8_REPLACE, e);
     if (r.docs) {
         progress_begin(&r.bar, "documents", "percent", 100, 0);
-        rc = loss_documents(l->m, eot, batch, next, &r, &out->units, &out->totals, e);
+        rc = loss_documents(l->m, eot, next, &r, &out->units, &out->totals, e);
         progress_end(&r.bar);
         out->replaced = docs_replaced(r.docs);
         docs_close(r.docs);

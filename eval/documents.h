@@ -20,7 +20,8 @@ struct documents_result {
     int64_t rolled;        /* documents longer than the context */
 };
 /* paths as in formats/doc.h. */
-int documents_run(struct local_model *l, const struct vocab *v, struct strs paths, int64_t batch,
+/* l was opened as eval/loss.h wants it. */
+int documents_run(struct local_model *l, const struct vocab *v, struct strs paths,
                   struct documents_result *r, struct err *e);
 void documents_release(struct documents_result *r);
 

@@ -1,7 +1,6 @@
 /* generate: see eval/generate.h.
  *
- * A round: free rows take tasks, runs of neighbouring new rows are prefilled together, then one
- * step moves every row that lives. A row's next id is picked as soon as its logits are there, so
+ * A round: free rows take tasks and are prefilled, then one step moves every row that lives. A row's next id is picked as soon as its logits are there, so
  * `id` is always chosen but not yet in the cache.
  */
 #include "eval/generate.h"
@@ -13,6 +12,8 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
+enum { PAD = 32, STEP_ROWS = 8 };
+
 struct row {
     bool live, fresh; /* fresh: taken this round, not prefilled yet */
     struct gen_task task;
@@ -23,11 +24,11 @@ struct row {
 struct engine {
     struct gpt2 *m;
     const struct gen_calls *calls;
-    int64_t rows, context, vocab;
+    int64_t rows, batch, context, vocab; /* batch: rows, up to a multiple of 8 */
     struct row *row;
     struct sampler *sampler;
-    float *logits; /* [rows, vocab] */
-    int32_t *ids, *len, *pos;
+    float *logits; /* [batch, vocab] */
+    int32_t *ids, *pos;
     bool drained;
 };
 
@@ -95,37 +96,35 @@ static int take(struct engine *g, struct err *e)
     return 0;
 }
 
-static int prefill_run(struct engine *g, int64_t from, int64_t n, struct err *e)
+static int64_t up_to(int64_t n, int64_t step, int64_t most)
 {
-    int64_t T = 1;
-    for (int64_t i = 0; i < n; i++)
-        T = g->row[from + i].kept > T ? g->row[from + i].kept : T;
-    memset(g->ids, 0, (size_t)(n * T) * sizeof *g->ids);
-    for (int64_t i = 0; i < n; i++) {
-        struct row *r = &g->row[from + i];
-        memcpy(g->ids + i * T, r->task.ids + r->task.cropped, (size_t)r->kept * sizeof *g->ids);
-        g->len[i] = (int32_t)r->kept;
-    }
-    if (gpt2_prefill_at(g->m, from, g->ids, g->len, n, T, g->logits, e))
+    int64_t up = (n + step - 1) / step * step;
+    return up < most ? up : most;
+}
+
+int64_t generate_batch(int64_t rows)
+{
+    return up_to(rows, STEP_ROWS, INT64_MAX);
+}
+
+static int prefill_row(struct engine *g, int64_t i, struct err *e)
+{
+    struct row *r = &g->row[i];
+    int64_t T = up_to(r->kept, PAD, g->context);
+    int32_t len = (int32_t)r->kept;
+    memset(g->ids, 0, (size_t)T * sizeof *g->ids);
+    memcpy(g->ids, r->task.ids + r->task.cropped, (size_t)r->kept * sizeof *g->ids);
+    r->fresh = false;
+    if (gpt2_prefill_at(g->m, i, g->ids, &len, 1, T, g->logits, e))
         return -1;
-    for (int64_t i = 0; i < n; i++) {
-        g->row[from + i].fresh = false;
-        if (advance(g, &g->row[from + i], g->logits + i * g->vocab, e))
-            return -1;
-    }
-    return 0;
+    return advance(g, r, g->logits, e);
 }
 
 static int prefill(struct engine *g, struct err *e)
 {
-    for (int64_t i = 0; i < g->rows;) {
-        int64_t n = 0;
-        while (i + n < g->rows && g->row[i + n].live && g->row[i + n].fresh)
-            n++;
-        if (n && prefill_run(g, i, n, e))
+    for (int64_t i = 0; i < g->rows; i++)
+        if (g->row[i].live && g->row[i].fresh && prefill_row(g, i, e))
             return -1;
-        i += n ? n : 1;
-    }
     return 0;
 }
 
@@ -133,7 +132,7 @@ static int prefill(struct engine *g, struct err *e)
 static int step(struct engine *g, bool *any, struct err *e)
 {
     int64_t used = 0;
-    for (int64_t i = 0; i < g->rows; i++) {
+    for (int64_t i = 0; i < g->batch; i++) {
         struct row *r = &g->row[i];
         g->ids[i] = r->live ? r->id : 0;
         g->pos[i] = r->live ? (int32_t)r->pos : -1;
@@ -143,7 +142,7 @@ static int step(struct engine *g, bool *any, struct err *e)
     *any = used > 0;
     if (!used)
         return 0;
-    if (gpt2_step(g->m, g->ids, g->pos, used, g->logits, e))
+    if (gpt2_step(g->m, g->ids, g->pos, up_to(used, STEP_ROWS, g->batch), g->logits, e))
         return -1;
     for (int64_t i = 0; i < used; i++) {
         struct row *r = &g->row[i];
@@ -163,13 +162,13 @@ int generate_run(struct gpt2 *m, int64_t rows, const struct gen_calls *calls, st
         .m = m, .calls = calls, .rows = rows, .context = c->context, .vocab = c->vocab};
     bool any = true;
     int rc = 0;
-    g.row = mem_array((size_t)rows, sizeof *g.row);
+    g.batch = generate_batch(rows);
+    g.row = mem_array((size_t)g.batch, sizeof *g.row);
     int64_t pick = calls->limit > 0 && calls->limit < c->vocab ? calls->limit : c->vocab;
     g.sampler = sampler_new(pick);
-    g.logits = mem_array((size_t)rows, (size_t)c->vocab * sizeof *g.logits);
-    g.ids = mem_array((size_t)rows, (size_t)c->context * sizeof *g.ids);
-    g.len = mem_array((size_t)rows, sizeof *g.len);
-    g.pos = mem_array((size_t)rows, sizeof *g.pos);
+    g.logits = mem_array((size_t)g.batch, (size_t)c->vocab * sizeof *g.logits);
+    g.ids = mem_array((size_t)(g.batch + c->context), sizeof *g.ids);
+    g.pos = mem_array((size_t)g.batch, sizeof *g.pos);
     while (rc == 0 && (any || !g.drained)) {
         rc = take(&g, e) || prefill(&g, e) || step(&g, &any, e) ? -1 : 0;
         if (rc == 0 && any && interrupt_raised())
@@ -179,7 +178,6 @@ int generate_run(struct gpt2 *m, int64_t rows, const struct gen_calls *calls, st
     sampler_free(g.sampler);
     free(g.logits);
     free(g.ids);
-    free(g.len);
     free(g.pos);
     return rc;
 }

@@ -2,7 +2,9 @@
  *
  * Continuous batching: a row takes the next task as soon as its own has ended, so short answers
  * don't wait for long ones. What a task yields depends on its ids, rule and seed, not on its
- * neighbours, the order or the number of rows.
+ * neighbours, the order or the number of rows: prompts are prefilled one by one, padded to a
+ * multiple of 32, and steps run over a multiple of 8 rows, so the shapes of the matrix products
+ * (on which their last bits depend) hardly vary.
  *
  * Room: positions end at the context C. A prompt longer than C - min(max_new, C/4) ids loses its
  * head down to that length (`cropped` counts the ids), so at least a quarter of the context is left
@@ -39,8 +41,11 @@ struct gen_calls {
     int64_t limit; /* ids from here on are never picked (rows of padding); 0: no limit */
 };
 
-/* Runs until next() has no more and all rows have ended. m was opened with use.decode and
- * use.batch = rows. SIGINT ends it with EXIT_INCOMPLETE. */
+/* use.batch of a model that is to generate in `rows` rows: rows, up to a multiple of 8. */
+int64_t generate_batch(int64_t rows);
+
+/* Runs until next() has no more and all rows have ended. m was opened with use.decode, use.length =
+ * context and use.batch = generate_batch(rows). SIGINT ends it with EXIT_INCOMPLETE. */
 int generate_run(struct gpt2 *m, int64_t rows, const struct gen_calls *calls, struct err *e);
 
 /* How many ids of a prompt are kept. */

@@ -16,7 +16,8 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
     if (gpt2_config_of(l->dir, &l->config, &l->eos, e) ||
         backend_open(&l->backend, o->backend, 0, (int)o->threads, e))
         return -1;
-    struct gpt2_use use = {.batch = o->batch, .length = l->config.context, .decode = o->decode};
+    int64_t batch = o->batch > 0 ? o->batch : o->rows(l->config.context);
+    struct gpt2_use use = {.batch = batch, .length = l->config.context, .decode = o->decode};
     l->m = gpt2_new(&l->backend, &l->config, &use, e);
     if (!l->m || gpt2_load(l->m, l->dir, e))
         return err_wrap(e, "model %s", dir);

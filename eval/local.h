@@ -11,9 +11,10 @@
 #include "trainer/gpt2.h"
 
 struct local_options {
-    const char *backend;    /* NULL: auto */
-    int64_t threads, batch; /* threads 0: all */
-    bool decode;            /* with a KV cache */
+    const char *backend;              /* NULL: auto */
+    int64_t threads, batch;           /* threads 0: all */
+    int64_t (*rows)(int64_t context); /* batch 0: this many for the model's context */
+    bool decode;                      /* with a KV cache */
 };
 struct local_model {
     struct backend backend;

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-enum { PAD = 32 };
+enum { PAD = 32, POSITIONS = 1024 };
 
 /* One row: x read, y predicted (-1: not counted); its losses go to nats[] of the unit. */
 struct queue {
@@ -66,9 +66,14 @@ void loss_sum(const struct loss_units *u, struct loss_totals *t)
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
-static void pass_init(struct pass *p, struct gpt2 *m, int64_t batch, int64_t most,
-                      struct loss_units *units)
+int64_t loss_rows(int64_t context)
 {
+    return context < POSITIONS ? POSITIONS / context : 1;
+}
+
+static void pass_init(struct pass *p, struct gpt2 *m, int64_t most, struct loss_units *units)
+{
+    int64_t batch = loss_rows(gpt2_config(m)->context);
     *p = (struct pass){.m = m, .batch = batch, .most = most, .units = units};
     p->nq = (most + PAD - 1) / PAD;
     p->q = mem_array((size_t)p->nq, sizeof *p->q);
@@ -91,7 +96,11 @@ static int flush(struct pass *p, struct queue *q, struct err *e)
 {
     if (!q->rows)
         return 0;
-    if (gpt2_losses(p->m, q->x, q->y, q->rows, q->T, p->loss, e))
+    for (int64_t i = q->rows * q->T; i < p->batch * q->T; i++) {
+        q->x[i] = 0;
+        q->y[i] = -1;
+    }
+    if (gpt2_losses(p->m, q->x, q->y, p->batch, q->T, p->loss, e))
         return -1;
     for (int64_t b = 0; b < q->rows; b++) {
         struct row_sum *r = &p->sum[q->row[b]];
@@ -250,7 +259,7 @@ int loss_windows(struct gpt2 *m, const struct tokens *t, const struct loss_slice
     if (windows_make(&w, m, t, s, e) || windows_documents(&w, e))
         goto out;
     ids = mem_array((size_t)w.T + 1, sizeof *ids);
-    pass_init(&p, m, s->batch, w.T, out);
+    pass_init(&p, m, w.T, out);
     progress_begin(&bar, "loss", "tokens", (double)(w.end - w.start - 1), 0);
     p.progress = &bar;
     for (int64_t i = 0; i < w.n; i++) {
@@ -294,7 +303,7 @@ static int document_add(struct pass *p, size_t unit, const int32_t *ids, int64_t
     return 0;
 }
 
-int loss_documents(struct gpt2 *m, int32_t eot, int64_t batch, loss_doc_fn *next, void *ctx,
+int loss_documents(struct gpt2 *m, int32_t eot, loss_doc_fn *next, void *ctx,
                    struct loss_units *out, struct loss_totals *totals, struct err *e)
 {
     struct pass p;
@@ -302,7 +311,7 @@ int loss_documents(struct gpt2 *m, int32_t eot, int64_t batch, loss_doc_fn *next
     int32_t *ids = NULL;
     int rc;
     *totals = (struct loss_totals){0};
-    pass_init(&p, m, batch, gpt2_config(m)->context, out);
+    pass_init(&p, m, gpt2_config(m)->context, out);
     while ((rc = next(ctx, &d, e)) == 1) {
         struct loss_unit *u = unit_add(out);
         u->id = u->cluster = str_copy(&out->arena, d.id);

@@ -10,9 +10,11 @@
  * its targets, each later one only the targets that are new, so every counted target has at least
  * T/2 ids of context (or all there are) and is counted once.
  *
- * Sums are in double in order of position, so a unit's value depends on neither the batch nor the
- * threads. Rows are padded to multiples of 32 positions by their own length alone; padding is never
- * a target. A loss that is not finite is an error that names the unit.
+ * Sums are in double in order of position. A float matrix product may differ in its last bits with
+ * the number of its rows, so every forward pass has the same shape: loss_rows() sequences, missing
+ * ones filled up, each padded to a multiple of 32 positions by its own length. So a unit's value
+ * has the same bits for any --batch (which is not even asked for) and any number of threads.
+ * Padding is never a target. A loss that is not finite is an error that names the unit.
  */
 #ifndef EVAL_LOSS_H
 #define EVAL_LOSS_H
@@ -43,6 +45,10 @@ void loss_sum(const struct loss_units *u, struct loss_totals *t);
 
 enum { LOSS_LONG_DOCUMENT = 32, LOSS_BLOCK = 16 };
 
+/* Sequences in every pass: about 1024 positions of the context. The model must have been opened
+ * with use.batch = loss_rows(context), use.length = context. */
+int64_t loss_rows(int64_t context);
+
 struct loss_slice {
     int64_t start;  /* of the split: this token is context only */
     int64_t tokens; /* predicted, behind start; 0: to the split's end */
@@ -63,7 +69,7 @@ struct loss_doc {
 };
 /* 1: *d is filled, valid until the next call; 0: no more; -1: stop with e. */
 typedef int loss_doc_fn(void *ctx, struct loss_doc *d, struct err *e);
-int loss_documents(struct gpt2 *m, int32_t eot, int64_t batch, loss_doc_fn *next, void *ctx,
+int loss_documents(struct gpt2 *m, int32_t eot, loss_doc_fn *next, void *ctx,
                    struct loss_units *out, struct loss_totals *totals, struct err *e);
 
 /* No model can be better than the process that made the text. gap: mean over documents of

@@ -60,8 +60,10 @@ static int gpt2_open(struct model *m, const char *spec, const struct model_optio
     m->impl = g;
     g->batch = o->batch > 0 ? o->batch : BATCH;
     g->clock = o->clock ? o->clock : clock_system();
-    struct local_options lo = {
-        .backend = o->backend, .threads = o->threads, .batch = g->batch, .decode = true};
+    struct local_options lo = {.backend = o->backend,
+                               .threads = o->threads,
+                               .batch = generate_batch(g->batch),
+                               .decode = true};
     if (local_open(&g->l, spec, &lo, e) || local_vocab(&g->l, o->vocab, &g->vocab, e))
         return -1;
     struct encode_options eo = {.special = SPECIAL_PLAIN, .bad_utf8 = BAD_UTF8_REPLACE};

@@ -130,7 +130,7 @@ static int local(struct stream *s, const char *dir, const char *vocab, const cha
                  struct err *e)
 {
     struct local_options lo = {
-        .backend = backend, .threads = s->o->threads, .batch = 1, .decode = true};
+        .backend = backend, .threads = s->o->threads, .batch = generate_batch(1), .decode = true};
     bool need = !s->o->ids || !s->o->prompt_ids.n || s->o->stop.n || s->o->vocab.n;
     int rc = -1;
     if (local_open(&s->l, dir, &lo, e))

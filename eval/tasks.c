@@ -117,7 +117,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
     struct tokens t = {0};
     struct loss_units u = {0};
     struct loss_totals totals;
-    struct local_options lo = {.backend = j->backend, .threads = j->threads, .batch = j->c.batch};
+    struct local_options lo = {.backend = j->backend, .threads = j->threads, .rows = loss_rows};
     int rc = -1;
     if (tokens_open(&t, j->shards, "test", e) || local_open(&l, j->model, &lo, e) ||
         check_vocab(j, &t, &l, e))
@@ -125,7 +125,6 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
     struct loss_slice s = {.start = j->c.start,
                            .tokens = j->c.tokens,
                            .window = j->window ? j->window : l.config.context,
-                           .batch = j->c.batch,
                            .eot = t.info.eot};
     if (loss_windows(l.m, &t, &s, &u, &totals, e) ||
         windows_facts(st, &t, &s, &u, &totals, l.config.vocab, a, e) ||
@@ -221,11 +220,11 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
     struct local_model l = {0};
     struct vocab v = {0};
     struct documents_result r = {0};
-    struct local_options lo = {.backend = j->backend, .threads = j->threads, .batch = j->c.batch};
+    struct local_options lo = {.backend = j->backend, .threads = j->threads, .rows = loss_rows};
     struct str path = str_z(j->items);
     int rc = -1;
     if (local_open(&l, j->model, &lo, e) || local_vocab(&l, j->vocab, &v, e) ||
-        documents_run(&l, &v, (struct strs){&path, 1}, j->c.batch, &r, e))
+        documents_run(&l, &v, (struct strs){&path, 1}, &r, e))
         goto out;
     if (r.replaced)
         log_warn("%lld documents had bad UTF-8, read as U+FFFD", (long long)r.replaced);
