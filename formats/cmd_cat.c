@@ -27,8 +27,9 @@ const struct command cmd_cat = {
     .room = "formats",
     .name = "cat",
     .summary = "show any artefact as JSON lines",
-    .details = "Record files, safetensors, token and example shards, JSON, JSONL and folders with "
-               "a manifest. Record kinds that\nthis build does not know are shown as they stand.",
+    .details =
+        "Record files, safetensors, token and example shards, JSON, JSONL and folders with a\n"
+        "manifest. Record kinds that this build does not know are shown as they stand.",
     .options = &options,
     .run = run,
 };

@@ -32,8 +32,8 @@ const struct command cmd_verify = {
     .room = "formats",
     .name = "verify",
     .summary = "re-hash bulk against manifests",
-    .details = "Looks for manifests in the paths and below, hashes every file they name and ends "
-               "with status 1 at the first\nthat differs. An artefact without any of its files is "
+    .details = "Looks for manifests in the paths and below, hashes every file they name and ends\n"
+               "with status 1 at the first that differs. An artefact without any of its files is\n"
                "sealed (made elsewhere), which is no error.",
     .options = &options,
     .run = run,
