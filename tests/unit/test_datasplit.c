@@ -176,6 +176,11 @@ static void test_items(void)
     CHECK(str_eqz(part[SPLIT_TEST].v[109].split, "test"), "items say their split afterwards");
     split_items_release(part);
 
+    x = make_items(&a, 100);
+    CHECK(split_items(&x, 0.29, 0.01, part, &e) == 0 && part[SPLIT_TRAIN].n == 70 &&
+              part[SPLIT_TEST].n == 29 && part[SPLIT_VAL].n == 1,
+          "29%% of 100 are 29, though 0.29 * 100 is a little less in doubles");
+    split_items_release(part);
     x = make_items(&a, 10);
     x.v[0].split = STR_LIT("test");
     x.v[9].split = STR_LIT("train");
@@ -193,6 +198,9 @@ static void test_items(void)
     split_items_release(part);
 
     x = make_items(&a, 20);
+    x.v[0].instruction = STR_LIT("say a");
+    x.v[0].input = STR_LIT("b");
+    x.v[1].instruction = STR_LIT("say ab");   /* not the same prompt */
     x.v[17].instruction = x.v[2].instruction; /* test = i16, i17; val = i18, i19 */
     x.v[18].instruction = x.v[3].instruction;
     x.v[19].instruction = x.v[16].instruction;

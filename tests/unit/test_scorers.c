@@ -61,8 +61,9 @@ static void test_exact(void)
     CHECK(exact("here", "here\nand there") == 0, "but not by its first line");
     CHECK(exact("", "here") == 0 && exact("", "") == 1, "empty answers");
 
-    struct str names[] = {STR_LIT("York"), STR_LIT("New York"), STR_LIT("Tarn"), STR_LIT("hen")};
-    struct strs c = {names, 4};
+    struct str names[] = {STR_LIT("York"), STR_LIT("New York"), STR_LIT("Tarn"), STR_LIT("hen"),
+                          STR_LIT("New York City")};
+    struct strs c = {names, 5};
     CHECK(value(&scorer_exact, "She lives in tarn, I think.", "The home is in Tarn.", c) == 1,
           "the right value in other words");
     CHECK(value(&scorer_exact, "Tarn or York", "The home is in Tarn.", c) == 0,
@@ -71,6 +72,7 @@ static void test_exact(void)
           "one twice is one");
     CHECK(value(&scorer_exact, "In New York.", "In York.", c) == 0, "New York is not York");
     CHECK(value(&scorer_exact, "It is in New York.", "New York", c) == 1, "but it is itself");
+    CHECK(value(&scorer_exact, "In New York City.", "New York", c) == 0, "nor New York City");
     CHECK(value(&scorer_exact, "When then?", "A hen.", c) == 0, "a name inside a word is none");
     CHECK(value(&scorer_exact, "a HEN!", "A hen", c) == 1, "whole words of any case are");
     CHECK(value(&scorer_exact, "Tarn", "Somewhere else", c) == 0,
