@@ -13,7 +13,7 @@ struct scorer {
     const char *name;   /* "exact", "overlap" */
     const char *metric; /* name of the mean: "acc_exact", "f1_overlap" */
     const char *help;
-    int version;        /* part of the metric's identity */
+    int version; /* part of the metric's identity */
     /* r NULL: there is no response (OUTCOME_NOT_RUN). Fills value, outcome, detail. */
     void (*score)(const struct item *it, const struct response *r, struct score *out,
                   struct arena *a);
