@@ -70,17 +70,21 @@ static const char *shown(struct vocab_draft *d, struct str s)
 /* ---- tables ------------------------------------------------------------------------------- */
 
 /* The slot of these bytes: taken by them, or the empty one where they belong. */
-static uint64_t slot_of(const struct vocab *v, struct str bytes)
+static struct vocab_slot *slot_of(const struct vocab *v, struct str bytes, uint32_t *tag)
 {
-    uint64_t at = hash64(bytes.p, bytes.n, 0) & v->slot_mask;
-    while (v->slot[at] && !str_eq(v->bytes[v->slot[at] - 1], bytes))
-        at = (at + 1) & v->slot_mask;
-    return at;
+    uint64_t hash = hash64(bytes.p, bytes.n, 0), at = hash & v->slot_mask;
+    *tag = (uint32_t)(hash >> 32);
+    for (; v->slot[at].id; at = (at + 1) & v->slot_mask) {
+        if (v->slot[at].tag == *tag && str_eq(v->bytes[v->slot[at].id - 1], bytes))
+            break;
+    }
+    return &v->slot[at];
 }
 
 int32_t vocab_find(const struct vocab *v, struct str bytes)
 {
-    return (int32_t)v->slot[slot_of(v, bytes)] - 1;
+    uint32_t tag;
+    return (int32_t)slot_of(v, bytes, &tag)->id - 1;
 }
 
 bool vocab_bytes(const struct vocab *v, int64_t id, struct str *out)
@@ -152,6 +156,8 @@ static int place(struct vocab *v, struct vocab_draft *d, struct err *e)
     v->special = arena_array(&v->arena, d->n, sizeof *v->special);
     for (size_t i = 0; i < d->n; i++) {
         const struct vocab_entry *t = &d->v[i];
+        struct vocab_slot *slot;
+        uint32_t tag;
         if (v->kind[t->id] != TOKEN_NONE)
             return err_set(e, "%s: id %lld stands for two tokens, \"%s\" and \"%s\"",
                            where(d, t->line), (long long)t->id, shown(d, v->bytes[t->id]),
@@ -167,11 +173,11 @@ static int place(struct vocab *v, struct vocab_draft *d, struct err *e)
             v->special[v->nspecial++] = (struct special){v->bytes[t->id], (int32_t)t->id};
             continue;
         }
-        uint64_t at = slot_of(v, t->bytes);
-        if (v->slot[at])
+        slot = slot_of(v, t->bytes, &tag);
+        if (slot->id)
             return err_set(e, "%s: token \"%s\" stands twice, as id %u and %lld", where(d, t->line),
-                           shown(d, t->bytes), v->slot[at] - 1, (long long)t->id);
-        v->slot[at] = (uint32_t)t->id + 1;
+                           shown(d, t->bytes), slot->id - 1, (long long)t->id);
+        *slot = (struct vocab_slot){tag, (uint32_t)t->id + 1};
         v->ordinary++;
     }
     return 0;

@@ -37,6 +37,10 @@ struct special {
 struct merge {
     int32_t left, right, id;
 };
+struct vocab_slot {
+    uint32_t tag; /* of the hash: most compares of bytes are not needed */
+    uint32_t id;  /* + 1; 0: empty */
+};
 struct vocab {
     int64_t size;     /* ids are below: the highest + 1 */
     int64_t ordinary; /* tokens that are no specials */
@@ -52,9 +56,9 @@ struct vocab {
     char hash[SHA256_HEX]; /* over pattern, tokens and specials: equal for equal vocabularies,
                               whichever file they came from */
     /* Private: use the calls below. */
-    struct str *bytes; /* [size] */
-    uint8_t *kind;     /* [size] enum token_kind */
-    uint32_t *slot;    /* hash table of ordinary tokens: id + 1, 0 empty */
+    struct str *bytes;       /* [size] */
+    uint8_t *kind;           /* [size] enum token_kind */
+    struct vocab_slot *slot; /* hash table of ordinary tokens */
     uint64_t slot_mask;
     struct pair_table pairs;
     struct arena arena;

@@ -70,12 +70,13 @@ is "$(find "$tmp" -name '.shard*' | wc -l)" 0 "nothing hidden stays either"
 rounds=5
 [ -n "${LONG:-}" ] && rounds=20
 killed=0 damage=0
+took=$(sed -n 's/^ *"seconds": \([0-9.]*\).*/\1/p' "$tmp/ref/manifest.json")
 mkdir -p "$tmp/kill"
 for i in $(seq $rounds); do
     rm -rf "$tmp/kill"
     "$ASSAY" shard --vocab "$tmp/v.tiktoken" --in "$tmp/docs.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/kill" 2> /dev/null &
     pid=$!
-    sleep "0.0$((i % 10))$((RANDOM % 10))"
+    sleep "$(awk "BEGIN { print $took * ($i - 0.5 + $((RANDOM % 100)) / 200) / $rounds }")"
     kill -9 $pid 2> /dev/null
     wait $pid 2> /dev/null
     if [ ! -e "$tmp/kill/manifest.json" ]; then
