@@ -10,9 +10,9 @@
 
 static struct gpt2_plan memory(const struct plan_result *p, int64_t batch)
 {
+    struct gpt2_use use = train_use(&p->model, batch);
     struct gpt2_plan m;
-    gpt2_plan(&p->model,
-              &(struct gpt2_use){.batch = batch, .length = p->model.context, .train = true}, &m);
+    gpt2_plan(&p->model, &use, &m);
     return m;
 }
 

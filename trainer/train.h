@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "formats/run.h"
+#include "trainer/gpt2.h"
 
 struct train_options {
     const struct run *run; /* [model] and [train] are read */
@@ -27,7 +28,9 @@ int train_run(const struct train_options *o, struct err *e);
  * whole (vocab set) when tokens are given in parameters. */
 int64_t train_tokens(const struct model_config *m, const struct train_config *c, struct err *e);
 
-/* Sequences at once: c->micro_batch, or when that is 0 the most that fit free_bytes (-1: unknown),
+/* What the model is opened for with `micro` sequences at once. */
+struct gpt2_use train_use(const struct model_config *m, int64_t micro);
+/* Sequences at once: c->micro_batch (up to a multiple of the use's grain), or when that is 0 the most that fit free_bytes (-1: unknown),
  * on the CPU no more than keep a pass in the caches. -1 and e if not even one fits. */
 int64_t train_micro_batch(const struct model_config *m, const struct train_config *c,
                           int64_t free_bytes, bool cpu, struct err *e);

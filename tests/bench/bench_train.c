@@ -93,7 +93,7 @@ static void bench(const struct shape *s)
 {
     struct err e = {0};
     struct backend b = {0};
-    struct gpt2_use use = {.batch = s->batch, .length = s->length, .train = true};
+    struct gpt2_use use = {.batch = s->batch, .length = s->length, .train = true, .grain = 1};
     int64_t N = s->batch * s->length;
     if (backend_open(&b, "cpu", 0, 0, &e))
         die(&e);
