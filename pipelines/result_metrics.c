@@ -28,13 +28,12 @@ static void room(struct metric *x, size_t n, struct arena *a)
     x->den = (struct f64s){arena_array(a, n, sizeof(double)), n};
 }
 
-/* facts.identity of an artefact's manifest, as "key=value". */
-static int identity_add(struct metric *x, const char *artefact, struct arena *a, struct err *e)
+/* An identity object of an artefact's manifest ("identity", or "identity_token" for what matters to
+ * measures per token only), as "key=value"; and its note. */
+static void identity_add(struct metric *x, const struct json *facts, const char *name,
+                         struct arena *a)
 {
-    struct json *man = manifest_read(artefact, e);
-    if (!man)
-        return -1;
-    const struct json *id = json_get(json_get(man, "facts"), "identity"), *v;
+    const struct json *id = json_get(facts, name), *v;
     size_t n = json_size(id), have = x->identity.n;
     struct str *all = arena_array(a, have + n + 1, sizeof *all);
     if (have)
@@ -51,8 +50,8 @@ static int identity_add(struct metric *x, const char *artefact, struct arena *a,
         buf_release(&b);
     }
     x->identity = (struct strs){all, have};
-    json_free(man);
-    return 0;
+    if (json_str(json_get(facts, "note")).n)
+        x->note = str_copy(a, json_str(json_get(facts, "note")));
 }
 
 void metric_finish(struct metric *m, struct arena *a)
@@ -91,21 +90,6 @@ void metric_finish(struct metric *m, struct arena *a)
     }
 }
 
-/* bits_byte compares across vocabularies and contexts: documents and rule decide, so those keys go. */
-static struct strs without_model_keys(struct strs id, struct arena *a)
-{
-    static const char *const keys[] = {"vocab=", "vocab_hash=", "context="};
-    struct strs out = {arena_array(a, id.n, sizeof(struct str)), 0};
-    for (size_t i = 0; i < id.n; i++) {
-        bool drop = false;
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            drop = drop || str_starts(id.v[i], keys[k]);
-        if (!drop)
-            out.v[out.n++] = id.v[i];
-    }
-    return out;
-}
-
 static void finish_loss(struct metrics *m, struct metric *x, bool primary)
 {
     x->primary = primary;
@@ -134,6 +118,7 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
     bool documents = strcmp(task, "documents") == 0;
     struct records *r = records_open(path, &loss_unit_schema, RECORD_READ, e);
     struct loss_unit *u = NULL;
+    struct json *man = NULL;
     size_t n = 0, cap = 0;
     int rc = -1, got;
     bool bytes = true, oracle = true;
@@ -154,10 +139,13 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
         err_set(e, "%s: holds no loss units", path);
         goto out;
     }
-    struct metric *x = add(m, "nll_token", task, "nats/token");
-    if (identity_add(x, path, m->a, e) != 0)
+    if (!(man = manifest_read(path, e)))
         goto out;
-    struct strs identity = without_model_keys(x->identity, m->a);
+    const struct json *facts = json_get(man, "facts");
+    struct metric *x = add(m, "nll_token", task, "nats/token");
+    identity_add(x, facts, "identity", m->a);
+    struct strs identity = x->identity; /* bits per byte compare across vocabularies */
+    identity_add(x, facts, "identity_token", m->a);
     fill_loss(x, u, n, NATS_TOKEN, m->a);
     finish_loss(m, x, !documents); /* documents are compared by bytes: vocabularies may differ */
     if (bytes && documents) {
@@ -174,6 +162,7 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
     }
     rc = 0;
 out:
+    json_free(man);
     free(u);
     records_close(r, &(struct err){0});
     return rc;
@@ -192,9 +181,13 @@ int metrics_add_scores(struct metrics *m, const char *name, struct strs paths,
             goto out;
     struct metric *x = add(m, name, "instruct", judge ? "points of 100" : "share");
     x->higher_better = x->primary = true;
-    for (const char *const *p = items; *p; p++)
-        if (identity_add(x, *p, m->a, e) != 0)
+    for (const char *const *p = items; *p; p++) {
+        struct json *man = manifest_read(*p, e);
+        if (!man)
             goto out;
+        identity_add(x, json_get(man, "facts"), "identity", m->a);
+        json_free(man);
+    }
     room(x, s[0].n, m->a);
     for (size_t i = 0; i < s[0].n; i++) {
         const struct score *first = &s[0].v[i];
