@@ -179,6 +179,7 @@ static void test_hostile(void)
     struct err e = {0};
     CHECK(FAILS("\xdd\xff\xff\xff\xff", "claims 4294967295 elements"),
           "5 bytes that claim 4 G elements allocate nothing");
+    CHECK(FAILS("\x91\xdd\x00\x10\x00\x00", "claims 1048576 elements"), "nor do 1 M");
     CHECK(FAILS("\xdf\xff\xff\xff\xff\x01", "claims 8589934590 elements"), "nor does a map");
     CHECK(FAILS("\xdb\xff\xff\xff\xff"
                 "abc",

@@ -278,6 +278,8 @@ static void test_hostile(void)
     CHECK(says("{\"a\":" T("F32", "[3]", "[0,8]") "}", 8, "need 12"), "a shape of another size");
     CHECK(says("{\"a\":" T("F32", "[4294967296,4294967296,4]", "[0,8]") "}", 8, "2^56"),
           "a shape whose product overflows to 0");
+    CHECK(says("{\"a\":" T("F64", "[281474976710656,8192]", "[0,0]") "}", 0, "2^56"),
+          "or whose bytes do");
     CHECK(says("{\"a\":" T("F32", "[-2]", "[0,8]") "}", 8, "shape"), "a negative dimension");
     CHECK(says("{\"a\":" T("F32", "[2.0]", "[0,8]") "}", 8, "shape"), "one that is no integer");
     CHECK(says("{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]") "}", 8, "at most 8"),

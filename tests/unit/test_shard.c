@@ -108,6 +108,9 @@ static void test_vector(int64_t vocab)
     CHECK_INT(wrong, 0, "at every start and length, across files");
     CHECK(tokens_get(&t, 195, 10, 5, ids, &e) == -1 && strstr(e.msg, "_000001.bin: token 95 "),
           "an id beyond the limit is refused with file and token: %s", e.msg);
+    int32_t id = (int32_t)(195 * 7919LL % vocab);
+    CHECK(tokens_get(&t, 195, 1, id, ids, &e) == -1 && tokens_get(&t, 195, 1, id + 1, ids, &e) == 0,
+          "the limit itself is beyond it");
     tokens_close(&t);
     CHECK(tokens_open(&t, at(dir), "test", &e) == 0 && t.n == 50, "the test split opens");
     tokens_close(&t);
@@ -262,6 +265,14 @@ static void test_examples_damaged(void)
         examples_close(&x);
     }
     CHECK_INT(opened, 0, "with a damaged count or offset it is refused");
+    b.p[1024 + 16] = 4; /* example 1 is empty, example 2 longer */
+    b.p[16] = 6;
+    put("hollow.bin", buf_str(&b));
+    CHECK(examples_open(&x, at("hollow.bin"), &e) == -1 &&
+              strstr(e.msg, "example 1 goes from 4 to 4"),
+          "an example without a token is refused");
+    b.p[1024 + 16] = 6;
+    b.p[16] = 4;
     b.p[b.n - 1] = 2;
     put("mask.bin", buf_str(&b));
     CHECK(examples_open(&x, at("mask.bin"), &e) == -1 && strstr(e.msg, "token 9 has mask 2"),
