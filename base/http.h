@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -31,13 +32,13 @@ struct http_request {
     bool secret;                /* headers carry a key */
 };
 struct http_reply {
-    int status;            /* 0: no complete answer, then `failure` says why */
-    const char *failure;   /* "could not connect to 127.0.0.1:9", NULL if status */
+    int status;                       /* 0: no complete answer, then `failure` says why */
+    const char *failure;              /* "could not connect to 127.0.0.1:9", NULL if status */
     bool timed_out, refused, too_big; /* kinds of failure; refused: no connection was made */
-    struct str body;       /* whole; borrowed until done() returns */
+    struct str body;                  /* whole; borrowed until done() returns */
     double seconds;
-    double retry_after;    /* seconds; from retry-after-ms, else Retry-After (seconds or date); -1 */
-    int should_retry;      /* x-should-retry: 1, 0, or -1 absent */
+    double retry_after; /* seconds; from retry-after-ms, else Retry-After (seconds or date); -1 */
+    int should_retry;   /* x-should-retry: 1, 0, or -1 absent */
     const char *content_type; /* never NULL */
 };
 typedef void http_done_fn(void *ctx, const struct http_reply *r);
@@ -66,6 +67,8 @@ struct http_download {
     void *ctx;
 };
 int http_download(const struct http_download *d, char sha_out[65], struct err *e);
+/* A URL as it may be shown: without user, password and query, which may hold a key. */
+void http_show(const char *url, struct buf *out);
 const char *http_version(void); /* libcurl's */
 
 #endif

@@ -25,9 +25,6 @@ struct http_sink {
 int http_send_sink(struct http *h, const struct http_request *q, const struct http_sink *sink,
                    http_done_fn *done, void *ctx, struct err *e);
 
-/* A URL as it may be shown: without user, password and query, which may hold a key. */
-void http_show(const char *url, struct buf *out);
-
 /* Seconds to wait by the texts of retry-after-ms and Retry-After (RFC 9110 10.2.3: seconds or a
  * date), either "" if absent; wall is the time now. Negative and past become 0; -1 if neither is
  * usable. Huge values are returned as they are: the caller decides what is too long. */
