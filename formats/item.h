@@ -22,7 +22,7 @@ struct item {
     struct str cluster;                      /* items that share a source; empty: itself */
     struct str split;                        /* "train", "val", "test" or empty */
     struct strs choices;
-    struct strs graded;       /* known-answer: answers of known quality, in order of grade_names */
+    struct strs graded; /* known-answer: answers of known quality, in order of grade_names */
     struct str rest;
 };
 /* Grades of a known-answer item, best first: right, reworded, padded, wrong, empty. */
@@ -45,18 +45,18 @@ extern const char *const finish_names[]; /* "stop", "length", "filter", "error" 
 
 struct response {
     struct str item, model, text;
-    int finish;            /* enum finish */
-    struct str detail;     /* of an error: what happened */
+    int finish;                    /* enum finish */
+    struct str detail;             /* of an error: what happened */
     int64_t tokens_in, tokens_out; /* FIELD_NONE_I64: unknown */
-    double ms;             /* volatile */
+    double ms;                     /* volatile */
     struct f64s choice_logprob;
     struct str rest;
 };
 
 struct score {
     struct str item, scorer, cluster;
-    double value;     /* NaN unless scored */
-    int outcome;      /* enum outcome */
+    double value;      /* NaN unless scored */
+    int outcome;       /* enum outcome */
     struct str detail; /* what was matched, or why not */
     struct str judge;  /* judges: identity served, else empty */
     struct str key;    /* judges: SHA-256 of item, answer, judge identity, prompt */

@@ -15,22 +15,23 @@
 
 /* loss units: one window or one document of an evaluation (record file eval/NAME.msgpack). */
 struct loss_unit {
-    struct str id, cluster;  /* window: "w000012", cluster: the document it lies in */
-    double nats;             /* summed negative log-likelihood */
-    int64_t tokens, bytes;   /* predicted tokens; UTF-8 bytes they stand for (-1: unknown) */
-    double oracle_bits;      /* NaN: unknown */
+    struct str id, cluster; /* window: "w000012", cluster: the document it lies in */
+    double nats;            /* summed negative log-likelihood */
+    int64_t tokens, bytes;  /* predicted tokens; UTF-8 bytes they stand for (-1: unknown) */
+    double oracle_bits;     /* NaN: unknown */
     struct str rest;
 };
 extern const struct schema loss_unit_schema;
 
 /* A metric is sum(num) / sum(den) over its units: a mean when every den is 1. */
 struct metric {
-    struct str name;  /* nll_token, bits_byte, excess_bits_byte, acc_exact, f1_overlap, judge_single */
-    struct str task;  /* windows, documents, instruct */
-    struct str unit;  /* "nats/token" */
+    struct str
+        name; /* nll_token, bits_byte, excess_bits_byte, acc_exact, f1_overlap, judge_single */
+    struct str task; /* windows, documents, instruct */
+    struct str unit; /* "nats/token" */
     bool higher_better;
     bool primary;
-    int64_t seed;     /* fine-tuning seed it belongs to; 0: none */
+    int64_t seed;         /* fine-tuning seed it belongs to; 0: none */
     double value, lo, hi; /* 95% interval of these items; NaN: not estimable */
     int64_t n, n_invalid, clusters;
     struct strs identity; /* "key=value": all must be equal for two metrics to be compared */
@@ -75,10 +76,10 @@ struct result {
     struct result_data data;
     struct result_timing timing;
     struct result_curve curve;
-    struct list metrics; /* of struct metric */
+    struct list metrics;           /* of struct metric */
     double cost_train, cost_total; /* in hardware.price_currency; NaN: unknown */
-    struct str started, ended; /* volatile */
-    struct strs inputs;        /* "pretrain/manifest.json HASH" */
+    struct str started, ended;     /* volatile */
+    struct strs inputs;            /* "pretrain/manifest.json HASH" */
     struct str rest;
 };
 extern const struct schema metric_schema, result_schema;

@@ -204,8 +204,7 @@ static void test_folder(bool tied, bool qkv_bias)
         P(1, 8, 1, "transformer.h.%d.ln_1.weight", i);
         P(1, 8, 1, "transformer.h.%d.ln_1.bias", i);
         P(2, 8, 24, "transformer.h.%d.attn.c_attn.weight", i);
-        if (qkv_bias)
-            P(1, 24, 1, "transformer.h.%d.attn.c_attn.bias", i);
+        P(1, 24, 1, "transformer.h.%d.attn.c_attn.bias", i);
         P(2, 8, 8, "transformer.h.%d.attn.c_proj.weight", i);
         P(1, 8, 1, "transformer.h.%d.attn.c_proj.bias", i);
         P(1, 8, 1, "transformer.h.%d.ln_2.weight", i);
