@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/command.h"
+#include "base/thread.h"
 #include "eval/tasks.h"
 
 static const char *const tasks[] = {"windows", "documents", "instruct", NULL};
@@ -33,11 +34,11 @@ static const struct field fields[] = {
     {"tokens", FIELD_I64, AT(tokens), "", 0, 9e15,
      .help = "windows: tokens predicted; 0: to the end of the split"},
     {"batch", FIELD_I64, AT(batch), "", 1, 65536, .help = "instruct: answers under way at once"},
-    {"max-new-tokens", FIELD_I64, AT(max_new_tokens), "", 1, 1048576,
+    {"max_new_tokens", FIELD_I64, AT(max_new_tokens), "", 1, 1048576,
      .help = "instruct: longest answer, in tokens"},
     {"temperature", FIELD_F64, AT(temperature), "", 0, 100, .help = "0: the likeliest token"},
-    {"top-k", FIELD_I64, AT(top_k), "", 0, 16777216, .help = "0: all"},
-    {"top-p", FIELD_F64, AT(top_p), "", 0, 1, .help = "1: all"},
+    {"top_k", FIELD_I64, AT(top_k), "", 0, 16777216, .help = "0: all"},
+    {"top_p", FIELD_F64, AT(top_p), "", 0, 1, .help = "1: all"},
     {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed of sampling"},
     {"stop", FIELD_STRS, AT(stop), "", .help = "instruct: end before this text; may be repeated"},
     {"backend", FIELD_STR, AT(backend), "", .help = "cpu, cuda; default: the run file's"},
@@ -45,7 +46,7 @@ static const struct field fields[] = {
     {"concurrency", FIELD_I64, AT(concurrency), "4", 1, 1024, .help = "servers: requests at once"},
     {"timeout", FIELD_F64, AT(timeout), "600", 0.01, 86400, .help = "servers: seconds a request"},
     {"retries", FIELD_I64, AT(retries), "2", 0, 100, .help = "servers: further tries"},
-    {"max-requests", FIELD_I64, AT(max_requests), "0", 0, 9e15,
+    {"max_requests", FIELD_I64, AT(max_requests), "0", 0, 9e15,
      .help = "servers: stop after this many; 0: no cap"},
     {0},
 };
@@ -113,6 +114,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     static int (*const run_task[])(const struct eval_job *, FILE *, struct arena *,
                                    struct err *) = {eval_windows, eval_documents, eval_instruct};
     struct eval_job j;
+    interrupt_install();
     if (make_job(&j, opt, a, e))
         return -1;
     if (j.task == TASK_WINDOWS && !j.shards)

@@ -3,25 +3,26 @@
 #include <string.h>
 
 #include "base/command.h"
+#include "base/thread.h"
 #include "eval/sample_stream.h"
 
 static const struct field fields[] = {
     {"model", FIELD_STR, offsetof(struct sample_options, model), NULL,
      .help = "checkpoint folder, or a server: openai:MODEL, ollama:MODEL, http://HOST/v1#MODEL"},
     {"prompt", FIELD_STR, offsetof(struct sample_options, prompt), "", .help = "text to continue"},
-    {"prompt-ids", FIELD_STR, offsetof(struct sample_options, prompt_ids), "",
+    {"prompt_ids", FIELD_STR, offsetof(struct sample_options, prompt_ids), "",
      .help = "ids to continue, 1,2,3; needs no vocabulary together with --ids"},
     {"ids", FIELD_BOOL, offsetof(struct sample_options, ids), "false",
      .help = "print ids, not text"},
     {"vocab", FIELD_STR, offsetof(struct sample_options, vocab), "",
      .help = "vocabulary; default: the one in the checkpoint folder"},
-    {"max-new-tokens", FIELD_I64, offsetof(struct sample_options, max_new), "64", 1, 1048576,
+    {"max_new_tokens", FIELD_I64, offsetof(struct sample_options, max_new), "64", 1, 1048576,
      .help = "longest continuation, in tokens"},
     {"temperature", FIELD_F64, offsetof(struct sample_options, rule.temperature), "0", 0, 100,
      .help = "0: the likeliest token"},
-    {"top-k", FIELD_I64, offsetof(struct sample_options, rule.top_k), "0", 0, 16777216,
+    {"top_k", FIELD_I64, offsetof(struct sample_options, rule.top_k), "0", 0, 16777216,
      .help = "sample among the k likeliest tokens; 0: all"},
-    {"top-p", FIELD_F64, offsetof(struct sample_options, rule.top_p), "1", 0, 1,
+    {"top_p", FIELD_F64, offsetof(struct sample_options, rule.top_p), "1", 0, 1,
      .help = "sample among the likeliest tokens of this total probability"},
     {"seed", FIELD_I64, offsetof(struct sample_options, seed), "1", 0, 9e15,
      .help = "seed of sampling"},
@@ -37,6 +38,7 @@ static const struct schema options = {"sample", 1, sizeof(struct sample_options)
 static int run(void *opt, struct arena *a, struct err *e)
 {
     (void)a;
+    interrupt_install();
     return sample_stream(opt, stdout, e);
 }
 

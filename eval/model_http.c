@@ -90,7 +90,7 @@ static int http_model_open(struct model *model, const char *spec, const struct m
         return -1;
     m->jobs = m->o.concurrency;
     m->job = mem_array((size_t)m->jobs, sizeof *m->job);
-    m->at_once = (double)m->jobs;
+    m->at_once = 1; /* until the first answer: a wrong key costs one request */
     m->shrunk_at = -SHRINK_COOLDOWN;
     set_headers(m);
     const struct chat_target *t = &m->target;
@@ -161,10 +161,9 @@ static void give(struct http_model *m, struct job *j, const struct response *r)
 static void give_answer(struct http_model *m, struct job *j, const struct chat_reply *c)
 {
     m->failed_in_row = 0;
-    m->answered++;
-    m->at_once += 0.05;
+    m->at_once = m->answered++ ? m->at_once + 0.05 : (double)m->jobs;
     if (m->at_once > (double)m->jobs)
-        m->at_once = (double)m->jobs;
+        m->at_once = 1; /* until the first answer: a wrong key costs one request */
     if (!str_eqz(c->r.model, m->target.model) && m->served_other++ == 0)
         log_info("%s was asked for %s and says that it is %.*s", m->target.server, m->target.model,
                  STR_ARG(c->r.model));

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/command.h"
+#include "base/thread.h"
 #include "pipelines/judge.h"
 
 struct options {
@@ -22,20 +23,20 @@ static const struct field fields[] = {
     {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
     {"prompt", FIELD_STR, AT(prompt), "", .help = "score100, or a prompt file"},
     {"concurrency", FIELD_I64, AT(concurrency), "", 1, 1024, .help = "requests at once"},
-    {"max-requests", FIELD_I64, AT(max_requests), "", 0, 9e15,
+    {"max_requests", FIELD_I64, AT(max_requests), "", 0, 9e15,
      .help = "stop after this many requests, tries included; 0: no cap"},
-    {"max-total-tokens", FIELD_I64, AT(max_total_tokens), "0", 0, 9e15,
+    {"max_total_tokens", FIELD_I64, AT(max_total_tokens), "0", 0, 9e15,
      .help = "stop when the judge has used this many tokens; 0: no cap"},
-    {"max-seconds", FIELD_F64, AT(max_seconds), "0", 0, 9e9, .help = "stop asking then; 0: no cap"},
+    {"max_seconds", FIELD_F64, AT(max_seconds), "0", 0, 9e9, .help = "stop asking then; 0: no cap"},
     {"retries", FIELD_I64, AT(retries), "", 0, 100, .help = "further tries of a failed request"},
     {"asks", FIELD_I64, AT(asks), "2", 1, 100,
      .help = "times an answer is judged while no verdict can be parsed"},
-    {"max-tokens", FIELD_I64, AT(max_tokens), "", 1, 1048576, .help = "longest verdict"},
+    {"max_tokens", FIELD_I64, AT(max_tokens), "", 1, 1048576, .help = "longest verdict"},
     {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed sent with each request"},
     {"timeout", FIELD_F64, AT(timeout), "", 0.01, 86400, .help = "seconds for one request"},
     {"temperature", FIELD_F64, AT(temperature), "", -1, 100,
      .help = "sent with each request; -1: not sent, for models that refuse it"},
-    {"max-failed", FIELD_F64, AT(max_failed), "", 0, 1,
+    {"max_failed", FIELD_F64, AT(max_failed), "", 0, 1,
      .help = "share of answers without a verdict above which the exit status is 4"},
     {0},
 };
@@ -83,6 +84,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     take_f64(&j.c.max_failed, o->max_failed);
     if (!j.c.judge.n)
         return err_code(e, EXIT_USAGE, "which judge? --judge ollama:MODEL, say");
+    interrupt_install();
     return judge_run(&j, stdout, a, e);
 }
 

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# assay eval and assay sample, from the outside: losses, answers, kills, servers, bad input.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'exec 7>&-; rm -rf "$tmp"' EXIT
+data=${ASSAY_DATA:-../shared/data}
+helper=$PWD/$BUILD/tests/httpd
+[ -x "$helper" ] || helper=$BUILD/tests/httpd
+fails() { # exit words command...
+    local want=$1 words=$2 rc
+    shift 2
+    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
+    rc=$?
+    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
+    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
+    return 1
+}
+quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
+# Sum of a number over an artefact's records.
+sum() { "$ASSAY" cat "$1" | grep -o "\"$2\":[-0-9.e+]*" | cut -d: -f2 | awk '{s += $1} END {printf "%.9g", s}'; }
+fact() { grep -o "\"$2\": [-0-9.e+]*" "$1.manifest.json" | head -1 | awk '{printf "%.9g", $2}'; }
+serve() { # script -> $url; ends with the test
+    mkfifo "$tmp/in.$1"
+    "$helper" "$tmp/$1" --log "$tmp/$1.log" --seconds 120 < "$tmp/in.$1" > "$tmp/$1.port" &
+    exec 7> "$tmp/in.$1"
+    for _ in $(seq 100); do [ -s "$tmp/$1.port" ] && break; sleep 0.05; done
+    url=http://127.0.0.1:$(cat "$tmp/$1.port")
+}
+
+# ---- a small chain
+quiet "$ASSAY" corpus --out "$tmp/c" --docs 500 --seed 1
+quiet "$ASSAY" split --in "$tmp/c/docs.jsonl" --holdout 0.1 --instruct "$tmp/c/instruct.json" --out "$tmp/d"
+quiet "$ASSAY" vocab train --in "$tmp/d/train.jsonl" --size 400 --out "$tmp/v.tiktoken"
+quiet "$ASSAY" shard --vocab "$tmp/v.tiktoken" --in "$tmp/d/train.jsonl" --test "$tmp/d/test.jsonl" --out "$tmp/s"
+printf '%s\n' '[model]' 'layers = 1' 'heads = 2' 'width = 32' 'context = 48' '[train]' 'tokens = 16K' \
+    'batch = 8' 'lr = 5e-3' 'threads = 1' '[eval]' 'max_new_tokens = 12' > "$tmp/run.ini"
+ok "a small model is trained" quiet "$ASSAY" train --config "$tmp/run.ini" --shards "$tmp/s" --out "$tmp/m"
+run=(--config "$tmp/run.ini" --model "$tmp/m")
+instruct=("$ASSAY" eval --task instruct "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/instruct_test.msgpack" --template plain)
+
+# ---- windows
+ok "eval --task windows" quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w.msgpack"
+ok "prints one line with unit and denominator" grep -q '^windows: nll_token [0-9.]* nats/token, ppl_token .* bits/byte; [0-9]* tokens in [0-9]* windows of 48' "$tmp/out"
+test_tokens=$(grep -o '"test_tokens": [0-9]*' "$tmp/s/manifest.json" | grep -o '[0-9]*')
+is "$(sum "$tmp/e/w.msgpack" tokens)" $((test_tokens - 1)) "every token of the test split but the first is counted once"
+is "$(sum "$tmp/e/w.msgpack" nats)" "$(fact "$tmp/e/w.msgpack" nats)" "the manifest's nats are the sum of the windows"
+is "$(sum "$tmp/e/w.msgpack" bytes)" "$(cat "$tmp/d/test.jsonl" | grep -o '"text":"[^"]*"' | sed 's/^"text":"//; s/"$//' | tr -d '\n' | wc -c)" "the bytes are those of the texts"
+for key in slice vocab context window precision; do
+    grep -q "\"$key\":" "$tmp/e/w.msgpack.manifest.json" || ok "identity has $key" false
+done
+ok "and its identity is in the manifest" grep -q '"context": 48' "$tmp/e/w.msgpack.manifest.json"
+same=yes
+for o in "--batch 1" "--batch 64" "--threads 2"; do
+    # shellcheck disable=SC2086
+    quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w2.msgpack" $o
+    cmp "$tmp/e/w.msgpack" "$tmp/e/w2.msgpack" || same="no: $o"
+    rm -f "$tmp"/e/w2*
+done
+is "$same" yes "the same bytes for any batch and number of threads"
+quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w.msgpack"
+ok "a second run does nothing" grep -q 'up to date' "$tmp/err"
+quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w3.msgpack" --start 100 --tokens 130
+is "$(sum "$tmp/e/w3.msgpack" tokens)" 130 "a slice counts what was asked for"
+ok "and says so in its identity" grep -q '"slice": "100+130 ' "$tmp/e/w3.msgpack.manifest.json"
+ok "a slice beyond the split is refused" fails 2 "the split has" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w4.msgpack" --start 99999999
+ok "without a file" [ ! -e "$tmp/e/w4.msgpack" ]
+
+# ---- documents
+ok "eval --task documents" quiet "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/d.msgpack"
+ok "prints bits per byte and the distance to the oracle" grep -q '^documents: bits_byte [0-9.]*, .*bits a document above the oracle' "$tmp/out"
+is "$(sum "$tmp/e/d.msgpack" tokens)" "$test_tokens" "ids and ends are counted: as many as the shard has with its EOTs"
+is "$(sum "$tmp/e/d.msgpack" bytes)" "$(sum "$tmp/e/w.msgpack" bytes)" "per byte of the same texts"
+is "$("$ASSAY" cat "$tmp/e/d.msgpack" | grep -c oracle_bits)" "$(wc -l < "$tmp/d/test.jsonl")" "with each document's oracle"
+sed 's/"oracle_bits":[0-9.]*/"oracle_bits":9999/' "$tmp/d/test.jsonl" > "$tmp/leak.jsonl"
+ok "a loss below what is possible is an error" fails 1 "below what any model can reach" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/leak.jsonl" --out "$tmp/e/leak.msgpack"
+ok "and leaves no result" [ ! -e "$tmp/e/leak.msgpack" ]
+
+# ---- instruct
+ok "eval --task instruct" quiet "${instruct[@]}" --out "$tmp/e/r.msgpack"
+is "$("$ASSAY" cat "$tmp/e/r.msgpack" | wc -l)" 72 "answers every item"
+ok "max_new_tokens comes from the run file" grep -q 'cut at 12 tokens' "$tmp/out"
+ok "the journal is gone" [ -z "$(ls "$tmp"/e/*.journal 2> /dev/null)" ]
+quiet "${instruct[@]}" --out "$tmp/e/r1.msgpack" --batch 1
+ok "one at a time gives the same bytes" cmp "$tmp/e/r.msgpack" "$tmp/e/r1.msgpack"
+quiet "${instruct[@]}" --out "$tmp/e/h.msgpack" --temperature 1 --top-k 20 --batch 1
+quiet "${instruct[@]}" --out "$tmp/e/h8.msgpack" --temperature 1 --top-k 20 --batch 8
+ok "sampled too" cmp "$tmp/e/h.msgpack" "$tmp/e/h8.msgpack"
+quiet "${instruct[@]}" --out "$tmp/e/h2.msgpack" --temperature 1 --top-k 20 --seed 2
+ok "another seed gives other answers" bash -c "! cmp -s '$tmp/e/h.msgpack' '$tmp/e/h2.msgpack'"
+journals=0
+for k in 1 2 3 4 5; do
+    "${instruct[@]}" --out "$tmp/e/k.msgpack" --temperature 1 --top-k 20 --batch 1 > /dev/null 2>&1 &
+    pid=$!
+    # Until the journal has grown a little (or the run is over), so that the kill is in the middle.
+    for _ in $(seq 400); do
+        size=$(cat "$tmp"/e/k.msgpack.*.journal 2> /dev/null | wc -c)
+        [ "$size" -gt $((k * 1000)) ] && break
+        kill -0 $pid 2> /dev/null || break
+    done
+    kill -9 $pid 2> /dev/null
+    wait $pid 2> /dev/null
+    ls "$tmp"/e/k.msgpack.*.journal > /dev/null 2>&1 && journals=$((journals + 1))
+done
+ok "some of five kills left a journal ($journals)" [ $journals -gt 0 ]
+quiet "${instruct[@]}" --out "$tmp/e/k.msgpack" --temperature 1 --top-k 20 --batch 1
+ok "five kills and a rerun: the same bytes" cmp "$tmp/e/h.msgpack" "$tmp/e/k.msgpack"
+
+# ---- other models
+ok "a replay answers" quiet "$ASSAY" eval --task instruct --model "replay:$tmp/e/r.msgpack" --items "$tmp/d/instruct_test.msgpack" --template plain --out "$tmp/e/p.msgpack"
+ok "with what was recorded" cmp "$tmp/e/p.msgpack" "$tmp/e/r.msgpack"
+printf '%s\n' 'on POST /v1/chat/completions' 'times 10' 'body {"model":"m","choices":[{"message":{"content":" one "},"finish_reason":"stop"}]}' \
+    'on POST /v1/chat/completions' 'times 4' 'status 400' 'body {"error":{"message":"too long"}}' \
+    'on POST /v1/chat/completions' 'body {"model":"m","choices":[{"message":{"content":"two"},"finish_reason":"stop"}]}' > "$tmp/script"
+serve script
+remote=("$ASSAY" eval --task instruct --model "$url/v1#m" --items "$tmp/d/instruct_test.msgpack" --template plain --concurrency 2 --out "$tmp/e/net.msgpack")
+ok "a server that fails on some items: incomplete" fails 4 '4 of 72 items are not answered' "${remote[@]}"
+ok "and no output yet" [ ! -e "$tmp/e/net.msgpack" ]
+ok "run again, it is complete" quiet "${remote[@]}"
+is "$(wc -l < "$tmp/script.log")" 76 "and only the failed ones were asked again"
+is "$("$ASSAY" cat "$tmp/e/net.msgpack" | grep -c '"text":"one"')" 10 "answers are trimmed"
+exec 7>&-
+
+# ---- sample
+is "$("$ASSAY" sample --model "$tmp/m" --prompt-ids 5,6 --ids --max-new-tokens 4 2> "$tmp/err" | tr ',' '\n' | wc -l)" 4 "sample --ids prints ids"
+ok "sample continues a text" quiet "$ASSAY" sample --model "$tmp/m" --vocab "$tmp/v.tiktoken" --prompt "The home of" --max-new-tokens 8 --temperature 1 --seed 3
+a=$(cat "$tmp/out")
+ok "with some text in valid UTF-8" bash -c "[ -s '$tmp/out' ] && iconv -f utf-8 -t utf-8 '$tmp/out' > '$tmp/utf8'"
+quiet "$ASSAY" sample --model "$tmp/m" --vocab "$tmp/v.tiktoken" --prompt "The home of" --max-new-tokens 8 --temperature 1 --seed 3
+is "$(cat "$tmp/out")" "$a" "the same seed, the same text"
+ok "an id beyond the model is refused" fails 2 '"400" is no id below 400' "$ASSAY" sample --model "$tmp/m" --prompt-ids 1,400 --ids
+ok "two prompts are refused" fails 2 'two prompts' "$ASSAY" sample --model "$tmp/m" --prompt a --prompt-ids 1
+if [ -d "$data/model/tiny-random-gpt2" ]; then
+    is "$("$ASSAY" sample --model "$data/model/tiny-random-gpt2" --prompt-ids 799 --ids --max-new-tokens 12)" 641,641,641,641,641,622,622,622,622,622,622,622 "sample gives the published greedy ids"
+else
+    skip "tiny-random-gpt2"
+fi
+
+# ---- bad input
+ok "no such model" fails 1 'no/such' "$ASSAY" eval --task windows --model no/such --shards "$tmp/s" --out "$tmp/e/x.msgpack"
+ok "a folder that is no checkpoint" fails 1 "$tmp/d" "$ASSAY" eval --task windows --model "$tmp/d" --shards "$tmp/s" --out "$tmp/e/x.msgpack"
+ok "no shards" fails 1 'no/shards' "$ASSAY" eval --task windows "${run[@]}" --shards no/shards --out "$tmp/e/x.msgpack"
+ok "no --shards" fails 2 'needs --shards' "$ASSAY" eval --task windows "${run[@]}" --out "$tmp/e/x.msgpack"
+ok "an unknown task" fails 2 'windows' "$ASSAY" eval --task wnidows "${run[@]}" --out "$tmp/e/x.msgpack"
+cp -r "$tmp/m/latest/" "$tmp/cut"
+head -c 20000 "$tmp/m/latest/model.safetensors" > "$tmp/cut/model.safetensors"
+ok "a cut checkpoint" fails 1 'model.safetensors' "$ASSAY" eval --task windows --model "$tmp/cut" --shards "$tmp/s" --out "$tmp/e/x.msgpack"
+quiet "$ASSAY" vocab train --in "$tmp/d/train.jsonl" --size 500 --out "$tmp/big.tiktoken"
+ok "a vocabulary larger than the model" fails 1 'the model' "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/big.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/x.msgpack"
+quiet "$ASSAY" shard --vocab "$tmp/big.tiktoken" --in "$tmp/d/train.jsonl" --test "$tmp/d/test.jsonl" --out "$tmp/s2"
+ok "shards of another vocabulary" fails 1 'has ids below 500' "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s2" --out "$tmp/e/x.msgpack"
+: > "$tmp/empty.jsonl"
+ok "no documents" fails 1 'empty.jsonl' "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/empty.jsonl" --out "$tmp/e/x.msgpack"
+ok "a key that needs the environment" fails 2 'OPENAI_API_KEY' env -u OPENAI_API_KEY "$ASSAY" eval --task instruct --model openai:x --items "$tmp/d/instruct_test.msgpack" --template plain --out "$tmp/e/x.msgpack"
+ok "an unknown template" fails 2 'no-template' "$ASSAY" eval --task instruct "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/instruct_test.msgpack" --template no-template --out "$tmp/e/x.msgpack"
+ok "none of them left a file" [ -z "$(ls "$tmp"/e/x* 2> /dev/null)" ]
+done_testing
