@@ -41,19 +41,19 @@ bool file_is_dir(const char *path);
 int64_t file_size(const char *path); /* -1: missing */
 double file_mtime(const char *path); /* seconds since 1970; -1: missing */
 int file_mkdirs(const char *path, struct err *e);
-int file_mkdirs_for(const char *path, struct err *e); /* the folder of a file */
+int file_mkdirs_for(const char *path, struct err *e);  /* the folder of a file */
 int file_remove_tree(const char *path, struct err *e); /* missing is fine */
 /* Names in byte order, without "." and ".." and the temporary files of writers. */
 int file_list(const char *dir, struct strs *names, struct arena *a, struct err *e);
 /* fsync of the tree, rename; `to` must not be there. */
 int file_rename_dir(const char *from, const char *to, struct err *e);
 int file_symlink(const char *target, const char *path, struct err *e); /* atomic replace */
-int file_touch(const char *path, struct err *e); /* missing: an error */
-int64_t disk_free(const char *path); /* bytes, -1 unknown */
+int file_touch(const char *path, struct err *e);                       /* missing: an error */
+int64_t disk_free(const char *path);                                   /* bytes, -1 unknown */
 
 /* Joins with one slash; the arena owns the result. An absolute b wins. */
 char *path_join(struct arena *a, const char *dir, const char *b);
-const char *path_base(const char *path);          /* behind the last slash */
+const char *path_base(const char *path);           /* behind the last slash */
 char *path_dir(struct arena *a, const char *path); /* "." if none */
 
 /* A new artefact. Either commit or abort ends it; a zeroed one may be aborted. A device or pipe
