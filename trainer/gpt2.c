@@ -78,15 +78,15 @@ static int check_fit(struct backend *b, const struct model_config *c, const stru
                      struct err *e)
 {
     struct gpt2_plan plan;
-    char text[256];
+    char text[256], have[32];
     gpt2_plan(c, u, &plan);
     int64_t room = b->ops->memory_free(b);
     if (room < 0 || plan.total <= room)
         return 0;
     gpt2_plan_text(&plan, text, sizeof text);
-    return err_set(e, "a batch of %lld x %lld needs %s, but %.1f GiB are free on %s",
-                   (long long)u->batch, (long long)u->length, text, (double)room / (1 << 30),
-                   b->ops->name);
+    gpt2_size_text(room, have);
+    return err_set(e, "a batch of %lld x %lld needs %s, but %s are free on %s", (long long)u->batch,
+                   (long long)u->length, text, have, b->ops->name);
 }
 
 struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const struct gpt2_use *u,

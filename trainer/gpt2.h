@@ -52,6 +52,7 @@ struct gpt2_plan {
 void gpt2_plan(const struct model_config *c, const struct gpt2_use *u, struct gpt2_plan *out);
 /* "weights 5.6 MB + gradients ...", for people. */
 void gpt2_plan_text(const struct gpt2_plan *p, char *out, size_t n);
+void gpt2_size_text(int64_t bytes, char out[32]); /* "1.3 GiB" */
 
 struct gpt2;
 /* Opens on b; refuses with how much is needed when the plan does not fit the free memory. */

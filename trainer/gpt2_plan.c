@@ -135,7 +135,7 @@ void gpt2_plan(const struct model_config *c, const struct gpt2_use *u, struct gp
     }
 }
 
-static void human(int64_t bytes, char out[32])
+void gpt2_size_text(int64_t bytes, char out[32])
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     double v = (double)bytes;
@@ -155,13 +155,13 @@ void gpt2_plan_text(const struct gpt2_plan *p, char *out, size_t n)
     } parts[] = {{"weights", p->params},          {"gradients", p->grads}, {"moments", p->moments},
                  {"activations", p->activations}, {"logits", p->logits},   {"KV cache", p->kv}};
     char size[32];
-    human(p->total, size);
+    gpt2_size_text(p->total, size);
     size_t at = (size_t)snprintf(out, n, "%s", size);
     const char *before = " = ";
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!parts[i].bytes || at >= n)
             continue;
-        human(parts[i].bytes, size);
+        gpt2_size_text(parts[i].bytes, size);
         at += (size_t)snprintf(out + at, n - at, "%s%s %s", before, parts[i].name, size);
         before = " + ";
     }

@@ -50,7 +50,7 @@ int64_t train_micro_batch(const struct model_config *m, const struct train_confi
     int64_t n = c->micro_batch > 0 && c->micro_batch < c->batch ? c->micro_batch : c->batch;
     int64_t grain = train_use(m, 1).grain;
     struct gpt2_plan plan;
-    char text[256];
+    char text[256], room[32];
     if (!c->micro_batch && cpu && n * m->context > CPU_ROWS)
         n = m->context < CPU_ROWS ? CPU_ROWS / m->context : 1;
     for (n = (n + grain - 1) / grain * grain;; n -= grain) {
@@ -63,9 +63,9 @@ int64_t train_micro_batch(const struct model_config *m, const struct train_confi
             break;
     }
     gpt2_plan_text(&plan, text, sizeof text);
-    return err_set(e, "training %lld sequence%s of %lld at once needs %s, but %.2f GiB are free",
-                   (long long)n, n == 1 ? "" : "s", (long long)m->context, text,
-                   (double)free_bytes / (1 << 30));
+    gpt2_size_text(free_bytes, room);
+    return err_set(e, "training %lld sequence%s of %lld at once needs %s, but %s are free",
+                   (long long)n, n == 1 ? "" : "s", (long long)m->context, text, room);
 }
 
 /* Options that change no number are out of the key. */
@@ -256,11 +256,12 @@ static int stop_sentence(const struct trainer *t, int64_t step, double loss, dou
     arena_release(&a);
     if (t->c.spike_z > 0)
         return err_set(e, "step %lld: %lld updates in a row were skipped (loss %g, norm %g); %s",
-                       (long long)step, (long long)t->state.skipped_in_row, loss, norm, last);
+                       (long long)step, (long long)t->state.skipped_in_row, fabs(loss), fabs(norm),
+                       last);
     return err_set(e,
                    "step %lld: the loss is %g and the gradient's norm %g; nothing of it went into "
                    "the weights; %s",
-                   (long long)step, loss, norm, last);
+                   (long long)step, fabs(loss), fabs(norm), last); /* fabs: "nan", never "-nan" */
 }
 
 static int update(struct trainer *t, struct metrics_row *r, struct err *e)
