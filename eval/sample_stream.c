@@ -34,7 +34,8 @@ static void show(struct stream *s, bool all)
     if (!all)
         part.n = text_whole(part);
     text_repair(part, &out);
-    fwrite(out.p, 1, out.n, s->to);
+    if (out.n)
+        fwrite(out.p, 1, out.n, s->to);
     fflush(s->to);
     s->shown += part.n;
     buf_release(&out);
@@ -178,7 +179,8 @@ static int got_response(void *ctx, const struct request *q, const struct respons
     (void)q;
     if (r->finish == FINISH_ERROR)
         return err_set(e, "%.*s", STR_ARG(r->detail));
-    fwrite(r->text.p, 1, r->text.n, s->to);
+    if (r->text.n)
+        fwrite(r->text.p, 1, r->text.n, s->to);
     fputc('\n', s->to);
     return 0;
 }
