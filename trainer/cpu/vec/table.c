@@ -23,4 +23,5 @@ const struct vec VEC(vec) = {
     .adamw = VEC(vec_adamw),
     .transpose = VEC(vec_transpose),
     .mm = VEC(vec_mm),
+    .peak = VEC(vec_peak),
 };

@@ -65,6 +65,9 @@ struct vec {
      * either way. n must be a multiple of 16. For the small products inside attention. */
     void (*mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t ai, int64_t al,
                const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc);
+
+    /* Multiply-adds in registers only; returns their FLOP. The value in sink is of no interest. */
+    double (*peak)(int64_t rounds, float *sink);
 };
 
 #endif
