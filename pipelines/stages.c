@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/field.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "datasets/sources.h"
 #include "formats/doc.h"
 #include "trainer/train.h"
 
@@ -82,7 +84,7 @@ out:
     return out;
 }
 
-/* A known source by its name ("gpt2"), in contrast to a path. */
+/* A source by its name ("gpt2"), in contrast to a path: no slash, dot or dollar. */
 static bool is_source(struct str s)
 {
     return s.n > 0 && !memchr(s.p, '/', s.n) && !memchr(s.p, '$', s.n) && !memchr(s.p, '.', s.n);
@@ -119,30 +121,57 @@ static void needs(struct maker *m, const char *manifest)
 
 /* ---- the stages, in the order of the data ------------------------------------------------------ */
 
-/* Fetches a source to $(DATA)/NAME; gives the folder and its manifest. */
-static void fetch_rule(struct maker *m, struct str name, int64_t files, const char **path,
-                       const char **dep)
+/* Fetches a known source into $(DATA): a folder NAME, or for a source of one file NAME.EXT. Gives its
+ * path and its manifest. */
+static int fetch_rule(struct maker *m, struct str name, int64_t files, const char **path,
+                      const char **dep, struct err *e)
 {
-    *path = arena_printf(m->a, "$(DATA)/%.*s", STR_ARG(name));
-    *dep = arena_printf(m->a, "%s/manifest.json", *path);
+    const char *z = str_dup(m->a, name), *sha;
+    const struct source *s = source_find(z);
+    if (!s) {
+        const char *near = source_near(z);
+        return err_code(e, EXIT_USAGE, "run %s: no source is called \"%s\"%s%s%s", m->in->name, z,
+                        near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    }
+    if (source_count(s) > 1) {
+        *path = arena_printf(m->a, "$(DATA)/%s", z);
+        *dep = arena_printf(m->a, "%s/manifest.json", *path);
+    } else {
+        const char *ext = strrchr(path_base(source_path(s, 0, &sha, m->a)), '.');
+        *path = arena_printf(m->a, "$(DATA)/%s%s", z, ext ? ext : "");
+        *dep = arena_printf(m->a, "%s.manifest.json", *path);
+    }
     m->needs_data = true;
-    buf_printf(m->mk, "\nifndef FETCH_%.*s\nFETCH_%.*s := 1", STR_ARG(name), STR_ARG(name));
+    buf_printf(m->mk, "\nifndef FETCH_%s\nFETCH_%s := 1", z, z);
     rule(m, *dep, "");
     guard(m);
     const char *limit = files > 0 ? arena_printf(m->a, " --files %lld", (long long)files) : "";
-    line(m, false, arena_printf(m->a, "fetch %.*s --out %s%s", STR_ARG(name), *path, limit));
+    line(m, false, arena_printf(m->a, "fetch %s --out %s%s", z, *path, limit));
     buf_addz(m->mk, "endif\n");
+    return 0;
+}
+
+/* A path of a run file, or a source that is fetched first: the path and what make must see newer. */
+static int locate(struct maker *m, struct str name, int64_t files, const char **path,
+                  const char **dep, struct err *e)
+{
+    if (is_source(name))
+        return fetch_rule(m, name, files, path, dep, e);
+    if (!(*path = make_path(m, name, e)))
+        return -1;
+    *dep = arena_printf(m->a, "$(wildcard %s)", *path);
+    return 0;
 }
 
 static int add_inputs(struct maker *m, const char *option, struct strs paths, struct buf *cmd,
                       struct buf *deps, struct err *e)
 {
     for (size_t i = 0; i < paths.n; i++) {
-        const char *p = make_path(m, paths.v[i], e);
-        if (!p)
+        const char *path, *dep;
+        if (locate(m, paths.v[i], 0, &path, &dep, e) != 0)
             return -1;
-        buf_printf(cmd, " --%s %s", option, p);
-        buf_printf(deps, " $(wildcard %s)", p);
+        buf_printf(cmd, " --%s %s", option, path);
+        buf_printf(deps, " %s", dep);
     }
     return 0;
 }
@@ -175,9 +204,10 @@ static int data_rules(struct maker *m, struct err *e)
     if (d->instruct.n == 0 && d->kind == DATA_CORPUS) {
         instruct = arena_printf(m->a, "%s/corpus/instruct.json", m->dir);
     } else if (d->instruct.n && !str_eqz(d->instruct, "none")) {
-        if (!(instruct = make_path(m, d->instruct, e)))
+        const char *dep;
+        if (locate(m, d->instruct, 0, &instruct, &dep, e) != 0)
             goto out;
-        buf_printf(&deps, " $(wildcard %s)", instruct);
+        buf_printf(&deps, " %s", dep);
     }
     if (instruct) {
         buf_printf(&cmd, " --instruct %s --instruct-test %g --instruct-val %g", instruct,
@@ -200,16 +230,8 @@ out:
 static int vocab_rules(struct maker *m, struct err *e)
 {
     const struct run_vocab *v = &m->r->vocab;
-    if (is_source(v->from)) {
-        fetch_rule(m, v->from, 0, &m->vocab, &m->vocab_dep);
-        return 0;
-    }
-    if (v->from.n) {
-        if (!(m->vocab = make_path(m, v->from, e)))
-            return -1;
-        m->vocab_dep = arena_printf(m->a, "$(wildcard %s)", m->vocab);
-        return 0;
-    }
+    if (v->from.n)
+        return locate(m, v->from, 0, &m->vocab, &m->vocab_dep, e);
     m->vocab = arena_printf(m->a, "%s/vocab.tiktoken", m->dir);
     m->vocab_dep = arena_printf(m->a, "%s.manifest.json", m->vocab);
     rule(m, m->vocab_dep,
@@ -234,16 +256,8 @@ static int64_t shard_files(const struct run *r)
 static int shard_rules(struct maker *m, struct err *e)
 {
     const struct run_data *d = &m->r->data;
-    if (d->kind == DATA_SHARDS) {
-        if (is_source(d->shards)) {
-            fetch_rule(m, d->shards, shard_files(m->r), &m->shards, &m->shards_dep);
-            return 0;
-        }
-        if (!(m->shards = make_path(m, d->shards, e)))
-            return -1;
-        m->shards_dep = arena_printf(m->a, "$(wildcard %s)", m->shards);
-        return 0;
-    }
+    if (d->kind == DATA_SHARDS)
+        return locate(m, d->shards, shard_files(m->r), &m->shards, &m->shards_dep, e);
     m->shards = arena_printf(m->a, "%s/shards", m->dir);
     m->shards_dep = arena_printf(m->a, "%s/manifest.json", m->shards);
     rule(m, m->shards_dep,
