@@ -44,8 +44,8 @@ extern const struct corpus_kind corpus_kinds[CORPUS_KINDS];
 extern const struct corpus_person corpus_people[CORPUS_PEOPLE];
 extern const struct corpus_line corpus_lines[]; /* ended by a row without a rule */
 
-/* A pattern with {who} and {what} filled in (either may be NULL: left as it is) and, if `own`,
- * every "@" before a closing brace replaced by "." and the name. In the arena. */
+/* A pattern with {who} and {what} filled in; with `who` every "@" becomes "." and the name, so that
+ * rules get their person's own copy. NULL leaves its places as they are. In the arena. */
 const char *corpus_fill(struct arena *a, const char *pattern, const char *who, const char *what);
 
 /* The grammar of documents, start rule "document". */
