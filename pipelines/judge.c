@@ -179,7 +179,8 @@ static int got_answer(void *ctx, const struct request *q, const struct response 
     struct verdict *v = q->tag;
     v->score = score_of(v, OUTCOME_NOT_RUN, (struct str){0});
     v->score.outcome = judge_verdict(r, &v->score.value, &v->score.detail, &g->arena);
-    v->score.judge = str_copy(&g->arena, r->model);
+    if (r->finish != FINISH_ERROR) /* else nobody served it */
+        v->score.judge = str_copy(&g->arena, r->model);
     add_tokens(&g->tokens_in, r->tokens_in);
     add_tokens(&g->tokens_out, r->tokens_out);
     buf_release(&v->question);

@@ -164,5 +164,10 @@ ok "shards of another vocabulary" fails 1 'has ids below 500' "$ASSAY" eval --ta
 ok "no documents" fails 1 'empty.jsonl' "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/empty.jsonl" --out "$tmp/e/x.msgpack"
 ok "a key that needs the environment" fails 2 'OPENAI_API_KEY' env -u OPENAI_API_KEY "$ASSAY" eval --task instruct --model openai:x --items "$tmp/d/instruct_test.msgpack" --template plain --out "$tmp/e/x.msgpack"
 ok "an unknown template" fails 2 'no-template' "$ASSAY" eval --task instruct "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/instruct_test.msgpack" --template no-template --out "$tmp/e/x.msgpack"
+for fault in write:1 sync:1 rename:1; do
+    ok "a disk that fails ($fault) is an error" fails 1 'x.msgpack' env ASSAY_FAULT=$fault "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/x.msgpack"
+    ok "and no manifest says otherwise" [ ! -e "$tmp/e/x.msgpack.manifest.json" ]
+done
+rm -f "$tmp/e/x.msgpack"
 ok "none of them left a file" [ -z "$(ls "$tmp"/e/x* 2> /dev/null)" ]
 done_testing

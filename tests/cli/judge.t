@@ -156,6 +156,15 @@ is "$(asked auth)" 1 "at the first request"
 is "$(cat "$tmp/out" "$tmp/err" "$tmp"/key/* 2> /dev/null | grep -c TOPSECRET)" 0 "and the key is nowhere"
 exec 7>&-
 
+# ---- a full disk
+serve good
+ok "a verdict that can't be written ends the run" fails 1 'verdicts.msgpack' env ASSAY_FAULT=write:20 "${judge[@]}" --judge "$url/v1#j" --out "$tmp/full" --concurrency 1
+n=$("$ASSAY" cat "$tmp/full/verdicts.msgpack" | wc -l)
+ok "those before it are whole ($n)" [ "$n" -gt 5 -a "$n" -lt 25 ]
+ok "run again, it is complete" quiet "${judge[@]}" --judge "$url/v1#j" --out "$tmp/full"
+is "$(grep -o ' [0-9]* kept' "$tmp/out")" " $n kept" "with those"
+exec 7>&-
+
 # ---- bad input
 ok "no judge" fails 2 'which judge' "${judge[@]}" --out "$tmp/x"
 ok "a prompt without its fields" fails 2 '{answer}' "${judge[@]}" --judge http://h/v1#m --out "$tmp/x" --prompt <(echo '{instruction}')

@@ -311,6 +311,7 @@ static struct trial ask(const char *script, int n, struct model_options o, const
        "\"stop\"}]}\n"
 #define AT "/v1#m"
 static const struct model_options two = {.retries = 2, .concurrency = 1};
+static const struct model_options four = {.retries = 2, .concurrency = 4};
 
 static void test_good(void)
 {
@@ -401,13 +402,13 @@ static void test_stops(void)
 
     setenv("ASSAY_API_KEY", "sk-SECRET", 1);
     struct trial r =
-        ask(ON "status 401\nbody {\"error\":{\"message\":\"bad sk-SECRET\"}}\n", 9, two, AT);
+        ask(ON "status 401\nbody {\"error\":{\"message\":\"bad sk-SECRET\"}}\n", 9, four, AT);
     CHECK(r.rc == -1 && r.e.code == EXIT_FAILED && r.requests == 1 && r.a.done == 0,
           "401 ends the run at the first request, nothing is answered");
     CHECK(!strstr(r.e.msg, "SECRET"), "without the key in the sentence: %s", r.e.msg);
     CHECK(str_find(r.log, STR_LIT("Authorization: Bearer sk-SECRET")) >= 0, "which was sent");
     unsetenv("ASSAY_API_KEY");
-    r = ask(ON "status 429\nbody {\"error\":{\"code\":\"insufficient_quota\"}}\n", 9, two, AT);
+    r = ask(ON "status 429\nbody {\"error\":{\"code\":\"insufficient_quota\"}}\n", 9, four, AT);
     CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 1,
           "no money: the queue stops at once, resumable");
     r = ask(GOOD, 9, (struct model_options){.retries = 2, .concurrency = 2, .max_requests = 5}, AT);

@@ -68,6 +68,8 @@ static void test_shares(void)
     CHECK(p[0] == 0 && p[1] == 0, "top_p works on what top_k left: 0.4 / 0.9 and 0.3 / 0.9");
     shares((float[]){100, 99, 0, 0}, 4, (struct sample_rule){1, 1, 0}, p);
     CHECK_NEAR(p[0], 1 / (1 + exp(-1)), 0.015, "a logit of 100 is a logit like any other");
+    shares((float[]){1000, 999, -1000, 0}, 4, (struct sample_rule){1, 1, 0}, p);
+    CHECK_NEAR(p[1], exp(-1) / (1 + exp(-1)), 0.015, "so is one of 1000, which exp can't hold");
     shares((float[]){2, 2, 2, 1}, 4, (struct sample_rule){1, 1, 2}, p);
     CHECK(p[0] > 0.4 && p[1] > 0.4 && p[2] == 0, "equals at the border of top_k: lower ids");
 }
