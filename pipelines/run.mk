@@ -28,6 +28,7 @@ SETS   := $(SET) $(JUDGE:%=judge.judge=%)
 
 ifneq ($(ACTIVE),)
 # A changed SET must rewrite the rules.
+.PRECIOUS: $(BUILD)/runs/%.set
 $(BUILD)/runs/%.set: FORCE
 	$(Q)mkdir -p $(@D) $(RUNS_DIR); echo '$(SETS)' | cmp -s - $@ || echo '$(SETS)' > $@
 $(BUILD)/runs/%.mk: $(RUN_FILES)/%.ini $(BUILD)/runs/%.set $(TOOL) $(wildcard $(RUN_FILES)/*.ini)
