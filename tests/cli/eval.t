@@ -125,6 +125,12 @@ is "$(wc -l < "$tmp/script.log")" 76 "and only the failed ones were asked again"
 is "$("$ASSAY" cat "$tmp/e/net.msgpack" | grep -c '"text":"one"')" 10 "answers are trimmed"
 exec 7>&-
 
+printf 'on POST /v1/chat/completions\nbody {"choices":[{"message":{"content":"from afar"},"finish_reason":"stop"}]}\n' > "$tmp/far"
+serve far
+is "$("$ASSAY" sample --model "$url/v1#m" --prompt hello 2> "$tmp/err")" "from afar" "sample asks a server too"
+ok "but not with ids" fails 2 'not ids' "$ASSAY" sample --model "$url/v1#m" --prompt-ids 1
+exec 7>&-
+
 # ---- sample
 is "$("$ASSAY" sample --model "$tmp/m" --prompt-ids 5,6 --ids --max-new-tokens 4 2> "$tmp/err" | tr ',' '\n' | wc -l)" 4 "sample --ids prints ids"
 text=("$ASSAY" sample --model "$tmp/m" --vocab "$tmp/v.tiktoken" --prompt "The home of" --max-new-tokens 16 --temperature 1)
