@@ -285,6 +285,56 @@ static void test_accumulation(void)
     gpt2_free(m);
 }
 
+/* With a grain, gradients are summed in the same pieces whatever the micro-batch: equal bits. */
+static void test_grain(void)
+{
+    enum { B = 8, T = 6 };
+    static const int64_t cuts[] = {8, 2, 4, 6};
+    struct model_config c = tiny();
+    c.dropout = 0.2;
+    struct gpt2_use use = {.batch = B, .length = T, .train = true, .grain = 2};
+    struct gpt2 *m = open_model(&c, use);
+    use.grain = 0;
+    struct gpt2 *plain = open_model(&c, use);
+    size_t bytes = (size_t)gpt2_params(m)->count * 4;
+    float *g = malloc(bytes), *first = malloc(bytes), loss[B * T];
+    struct err e = {0};
+    struct data d;
+    struct rng r = rng_make(9, "test", 0);
+    random_ids(&r, d.ids, B * T, c.vocab);
+    random_ids(&r, d.targets, B * T, c.vocab);
+    for (int i = 0; i < B; i++)
+        d.seq[i] = (uint64_t)(i * 3);
+    gpt2_init(m, 1, &e);
+    gpt2_init(plain, 1, &e);
+    loss_of(plain, &d, B, T, B * T);
+    gpt2_get(plain, 'g', first, &e);
+    loss_of(m, &d, B, T, B * T);
+    gpt2_get(m, 'g', g, &e);
+    double worst = 0;
+    for (size_t i = 0; i < bytes / 4; i++)
+        if (!(fabs((double)g[i] - first[i]) <= worst))
+            worst = fabs((double)g[i] - first[i]);
+    CHECK(worst <= 1e-6, "going back two sequences at a time is going back (off by %.2g)", worst);
+    memcpy(first, g, bytes);
+    for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++) {
+        gpt2_zero_grad(m);
+        for (int64_t at = 0; at < B; at += cuts[k]) {
+            int64_t rows = B - at < cuts[k] ? B - at : cuts[k];
+            struct gpt2_batch b = {
+                d.ids + at * T, d.targets + at * T, d.seq + at, rows, T, B * T, 5, 3};
+            gpt2_grad(m, &b, loss, &e);
+        }
+        gpt2_get(m, 'g', g, &e);
+        CHECK(memcmp(g, first, bytes) == 0,
+              "with a grain of 2, micro-batches of %lld give the same bits", (long long)cuts[k]);
+    }
+    free(g);
+    free(first);
+    gpt2_free(m);
+    gpt2_free(plain);
+}
+
 static void test_update(void)
 {
     struct model_config c = tiny();
@@ -811,6 +861,7 @@ int main(void)
     test_init();
     test_gradients();
     test_accumulation();
+    test_grain();
     test_update();
     test_refusals();
     test_decode();
