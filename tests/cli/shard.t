@@ -52,6 +52,13 @@ ok "a second call does nothing" [ "$(stat -c %Y "$last")" -lt 1000000000 ]
 tac "$tmp/docs.jsonl" > "$tmp/tac.jsonl"
 shard --in "$tmp/tac.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac"
 is "$(fact "$tmp/tac" test_docs) $(fact "$tmp/tac" test_tokens)" "$test $(fact "$tmp/ref" test_tokens)" "the split is by id, not by place"
+sed 's/"text":"/&the /' "$tmp/docs.jsonl" > "$tmp/the.jsonl"
+shard --in "$tmp/the.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac"
+is "$(fact "$tmp/tac" test_docs)" "$test" "and not by text"
+shard --in "$tmp/the.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac" --verbose
+ok "the same again is up to date" grep -q 'up to date' "$tmp/err"
+shard --in "$tmp/the.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac" --verbose --pattern llama3
+ok "the same vocabulary with another pattern is not" [ "$(grep -c 'up to date' "$tmp/err")" = 0 ]
 gzip -c "$tmp/docs.jsonl" > "$tmp/docs.jsonl.gz"
 shard --in "$tmp/docs.jsonl.gz" --holdout 0.1 --shard-tokens 500K --out "$tmp/gz"
 ok "compressed documents give the same shards" diff -r -x manifest.json "$tmp/ref" "$tmp/gz"

@@ -43,6 +43,7 @@ is "$("$ASSAY" vocab info "$tmp/tokenizer.json" | grep hash)" "$("$ASSAY" vocab 
 train "$tmp/docs.jsonl" 400 "$tmp/l.tiktoken" --pattern llama3 --eot '<end>'
 "$ASSAY" vocab info "$tmp/l.tiktoken" > "$tmp/info"
 ok "pattern and end-of-text are read back from the manifest" grep -q '^pattern *llama3$' "$tmp/info"
+ok "which of the specials it is as well" grep -q '^eot *399$' "$tmp/info"
 ok "with the text that was given" grep -q '^special *399 <end>$' "$tmp/info"
 
 # Text to ids and back.

@@ -478,6 +478,35 @@ static void differential(const char *file)
     vocab_release(&v);
 }
 
+/* Pieces that differ in one byte, at every place and length the cache knows, one behind the other. */
+static void cache(void)
+{
+    struct vocab v;
+    int bad = 0;
+    if (!load(&v, "tokenizer/vocab.bpe"))
+        return SKIP("the gpt2 vocabulary");
+    struct encoder *with = encoder_new(&v, (struct encode_options){0}, &err);
+    struct encoder *without = encoder_new(&v, (struct encode_options){.no_cache = true}, &err);
+    for (size_t n = 1; n <= 40; n++) {
+        for (size_t at = 0; at <= n; at++) {
+            char text[40];
+            struct ids a = {0}, b = {0};
+            memset(text, 'a', sizeof text);
+            if (at < n)
+                text[at] = 'b';
+            if (encode(with, (struct str){text, n}, &a, &err) ||
+                encode(without, (struct str){text, n}, &b, &err) || !equal_ids(&a, &b))
+                bad++;
+            ids_release(&a);
+            ids_release(&b);
+        }
+    }
+    CHECK(bad == 0, "the cache takes no piece for another (%d differ)", bad);
+    encoder_free(with);
+    encoder_free(without);
+    vocab_release(&v);
+}
+
 /* ---- policies ----------------------------------------------------------------------------- */
 
 static void check_ids(const struct vocab *v, struct encode_options o, struct str text,
@@ -596,6 +625,7 @@ int main(void)
     test_plans();
     differential("tokenizer/vocab.bpe");
     differential("tokenizer/r50k_base.tiktoken");
+    cache();
     policies();
     raw_round_trip();
     bad_ids();
