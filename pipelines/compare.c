@@ -208,6 +208,9 @@ static void judge_recipe(struct comparison *c, const struct compared_metric *k, 
            nb = group_values(c, k, c->run[c->baseline].group, b);
     x->seeds = (int64_t)na;
     x->base_seeds = (int64_t)nb;
+    x->same = str_eq(x->group, c->run[c->baseline].group);
+    if (x->same)
+        nb = 0; /* its seeds count once */
     x->effect = na && nb ? mean(a, na) - mean(b, nb) : NAN;
     x->sd = NAN;
     size_t ns = o->seed_sd ? group_values(c, k, str_z(o->seed_sd), s) : 0;
@@ -221,7 +224,9 @@ static void judge_recipe(struct comparison *c, const struct compared_metric *k, 
     }
     if (x->sd_df > 0)
         x->sd = sqrt(ss / (double)x->sd_df);
-    if (na == 0 || nb == 0) {
+    if (x->same) {
+        x->why = "one recipe: the difference between its seeds is its noise";
+    } else if (na == 0 || nb == 0) {
         x->why = "no comparable run in one of the groups";
     } else if (ns >= 2 && x->sd > 0) {
         double df = (double)x->sd_df, se = x->sd * sqrt(1.0 / (double)na + 1.0 / (double)nb);
@@ -255,7 +260,7 @@ static void judge_recipes(struct comparison *c, const struct compare_options *o)
             continue;
         for (size_t r = 0; r < c->nruns; r++) {
             struct str g = c->run[r].group;
-            bool seen = str_eq(g, c->run[c->baseline].group) || !m->delta[r].m;
+            bool seen = r == c->baseline || !m->delta[r].m;
             for (size_t i = 0; i < m->nrecipes && !seen; i++)
                 seen = str_eq(m->recipe[i].group, g);
             if (seen)

@@ -43,6 +43,7 @@ struct delta {
 /* One group of runs against the baseline's group. */
 struct recipe {
     struct str group;
+    bool same; /* the baseline's own group: only its noise is told */
     int64_t seeds, base_seeds;
     struct estimate est;
     const char *why; /* not estimable because... */

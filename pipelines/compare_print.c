@@ -136,13 +136,18 @@ static const char *verdict_text(const struct comparison *c, const struct delta *
 static void print_recipe(const struct comparison *c, const struct recipe *x, int digits,
                          struct arena *a, struct buf *out)
 {
-    buf_printf(out, "%s against %s (%lld against %lld seeds): ", z(a, x->group),
-               z(a, c->run[c->baseline].group), (long long)x->seeds, (long long)x->base_seeds);
-    if (x->why)
-        buf_printf(out, "not estimable, %s", x->why);
-    else
-        buf_printf(out, "%s, %+.*f [%+.*f, %+.*f], p %.3g, df %.0f", verdict_names[x->verdict],
-                   digits, x->est.value, digits, x->est.lo, digits, x->est.hi, x->est.p, x->est.df);
+    if (x->same) {
+        buf_printf(out, "%s (%lld seeds): %s", z(a, x->group), (long long)x->seeds, x->why);
+    } else {
+        buf_printf(out, "%s against %s (%lld against %lld seeds): ", z(a, x->group),
+                   z(a, c->run[c->baseline].group), (long long)x->seeds, (long long)x->base_seeds);
+        if (x->why)
+            buf_printf(out, "not estimable, %s", x->why);
+        else
+            buf_printf(out, "%s, %+.*f [%+.*f, %+.*f], p %.3g, df %.0f", verdict_names[x->verdict],
+                       digits, x->est.value, digits, x->est.lo, digits, x->est.hi, x->est.p,
+                       x->est.df);
+    }
     if (x->sd > 0) {
         /* chi-square interval of an sd: what df seeds can know of it */
         double df = (double)x->sd_df;

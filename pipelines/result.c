@@ -10,6 +10,7 @@
 #include "base/stream.h"
 #include "formats/shard.h"
 #include "scoring/scorer.h"
+#include "trainer/gpt2.h"
 
 enum { CURVE_POINTS = 1000 };
 
@@ -19,7 +20,13 @@ struct collector {
     struct stage *st;
     struct arena *a;
     double eval_seconds;
+    struct buf missing; /* names of artefacts that the run file asks for and the folder lacks */
 };
+
+static void miss(struct collector *c, const char *name)
+{
+    buf_printf(&c->missing, "%s%s", c->missing.n ? ", " : "", name);
+}
 
 static const char *in_run(struct collector *c, const char *name)
 {
@@ -122,12 +129,28 @@ static void curve_thin(struct collector *c, const struct curve_row *rows, size_t
 
 /* ---- the parts of a run ------------------------------------------------------------------------- */
 
+static int collect_curve(struct collector *c, const char *dir, struct err *e)
+{
+    struct curve_row *rows;
+    size_t n;
+    if (curve_read(path_join(c->a, dir, "metrics.jsonl"), &rows, &n, e) != 0)
+        return -1;
+    curve_thin(c, rows, n);
+    free(rows);
+    return 0;
+}
+
 static int collect_pretrain(struct collector *c, struct err *e)
 {
     struct result *r = c->r;
     const char *dir = in_run(c, "pretrain");
     if (r->config.model.from.n)
         return 0; /* started at a checkpoint: nothing was trained here */
+    if (!file_exists(manifest_path(c->a, dir))) { /* killed or still running: its curve is there */
+        miss(c, "pretrain");
+        r->parameters = params_count(&r->config.model);
+        return file_exists(path_join(c->a, dir, "metrics.jsonl")) ? collect_curve(c, dir, e) : 0;
+    }
     struct json *m = take_manifest(c, dir, e);
     if (!m)
         return -1;
@@ -146,13 +169,7 @@ static int collect_pretrain(struct collector *c, struct err *e)
     r->software.backend = fact_str(c, m, "backend");
     r->started = fact_str(c, m, "started");
     json_free(m);
-    struct curve_row *rows;
-    size_t n;
-    if (curve_read(path_join(c->a, dir, "metrics.jsonl"), &rows, &n, e) != 0)
-        return -1;
-    curve_thin(c, rows, n);
-    free(rows);
-    return 0;
+    return collect_curve(c, dir, e);
 }
 
 static int collect_data(struct collector *c, struct err *e)
@@ -194,8 +211,10 @@ static int collect_data(struct collector *c, struct err *e)
 static int collect_loss(struct collector *c, struct metrics *m, const char *task, struct err *e)
 {
     const char *path = in_run(c, arena_printf(c->a, "eval/%s.msgpack", task));
-    if (!file_exists(path))
+    if (!file_exists(path)) {
+        miss(c, arena_printf(c->a, "eval/%s", task));
         return 0;
+    }
     struct json *man = take_manifest(c, path, e);
     if (!man)
         return -1;
@@ -241,14 +260,20 @@ static int collect_metrics(struct collector *c, struct err *e)
     struct metrics m = {.a = c->a};
     const struct strs *s = &c->r->config.score.scorers;
     int rc = -1;
-    if (collect_loss(c, &m, "windows", e) != 0 || collect_loss(c, &m, "documents", e) != 0)
+    const struct run *cfg = &c->r->config;
+    if ((cfg->eval.windows && collect_loss(c, &m, "windows", e) != 0) ||
+        (cfg->eval.documents && cfg->data.kind != DATA_SHARDS &&
+         collect_loss(c, &m, "documents", e) != 0))
         goto out;
-    for (size_t i = 0; i < s->n; i++) {
+    bool instruct = cfg->eval.instruct && !str_eqz(cfg->data.instruct, "none") &&
+                    (cfg->data.instruct.n || cfg->data.kind == DATA_CORPUS);
+    for (size_t i = 0; instruct && i < s->n; i++) {
         const struct scorer *x = scorer_find(s->v[i], e);
         if (!x || collect_scores(c, &m, x->metric, x->name, false, e) != 0)
             goto out;
     }
-    if (c->r->config.judge.judge.n && collect_scores(c, &m, "judge_single", "judge", true, e) != 0)
+    if (instruct && cfg->judge.judge.n &&
+        collect_scores(c, &m, "judge_single", "judge", true, e) != 0)
         goto out;
     struct metric *v = arena_array(c->a, m.n, sizeof *v);
     if (m.n)
@@ -299,14 +324,17 @@ int result_collect(struct result *r, const char *dir, const struct hardware *hw,
     c.data_dir = cfg->data.run.n ? path_join(a, path_dir(a, dir), str_dup(a, cfg->data.run)) : dir;
     result_machine(&r->hardware, a);
     result_software(&r->software, a);
-    if (collect_data(&c, e) != 0 || collect_pretrain(&c, e) != 0 || collect_metrics(&c, e) != 0)
+    if (collect_data(&c, e) != 0 || collect_pretrain(&c, e) != 0 || collect_metrics(&c, e) != 0) {
+        buf_release(&c.missing);
         return -1;
+    }
     r->timing.eval_seconds = c.eval_seconds;
     collect_money(r, hw, c.eval_seconds);
     char now[32];
     struct clock *clock = clock_system();
     clock_iso(clock->wall(clock), now);
     r->ended = str_z(arena_strdup(a, now));
-    r->status = STR_LIT("finished");
+    r->status = c.missing.n ? str_printf(a, "incomplete: no %s", c.missing.p) : STR_LIT("finished");
+    buf_release(&c.missing);
     return 0;
 }

@@ -17,7 +17,7 @@ size = 400
 layers = 1
 heads = 2
 width = 32
-context = 64
+context = 128
 [train]
 tokens = 8K
 batch = 4
@@ -50,7 +50,7 @@ before=$(sums)
 go RUN=tiny SET="eval.max_new_tokens=5 finetune.lr=2e-3" > "$tmp/log" 2>&1
 is "$(changed "$before" | tr ' ' '\n' | grep -cE '^(corpus|data|vocab|shards|pretrain|eval/windows|eval/documents)')" 0 \
    "another fine-tuning rate: nothing before fine-tuning runs again"
-is "$(changed "$before" | tr ' ' '\n' | grep -cE '^finetune')" 2 "and fine-tuning does, for each seed"
+is "$(changed "$before" | tr ' ' '\n' | grep -cE '^finetune/[0-9]+$')" 2 "and fine-tuning does, for each seed"
 before=$(sums)
 touch "$tmp/runs/tiny/data/manifest.json"
 go RUN=tiny SET="eval.max_new_tokens=5 finetune.lr=2e-3" > "$tmp/log" 2>&1

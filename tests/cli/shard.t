@@ -52,12 +52,12 @@ ok "a second call does nothing" [ "$(stat -c %Y "$last")" -lt 1000000000 ]
 tac "$tmp/docs.jsonl" > "$tmp/tac.jsonl"
 shard --in "$tmp/tac.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac"
 is "$(fact "$tmp/tac" test_docs) $(fact "$tmp/tac" test_tokens)" "$test $(fact "$tmp/ref" test_tokens)" "the split is by id, not by place"
-sed 's/"text":"/&the /' "$tmp/docs.jsonl" > "$tmp/the.jsonl"
-shard --in "$tmp/the.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac"
+sed 's/"text":"/&zz /' "$tmp/docs.jsonl" > "$tmp/zz.jsonl"
+shard --in "$tmp/zz.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac"
 is "$(fact "$tmp/tac" test_docs)" "$test" "and not by text"
-shard --in "$tmp/the.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac" --verbose
+shard --in "$tmp/zz.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac" --verbose
 ok "the same again is up to date" grep -q 'up to date' "$tmp/err"
-shard --in "$tmp/the.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac" --verbose --pattern llama3
+shard --in "$tmp/zz.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/tac" --verbose --pattern llama3
 ok "the same vocabulary with another pattern is not" [ "$(grep -c 'up to date' "$tmp/err")" = 0 ]
 gzip -c "$tmp/docs.jsonl" > "$tmp/docs.jsonl.gz"
 shard --in "$tmp/docs.jsonl.gz" --holdout 0.1 --shard-tokens 500K --out "$tmp/gz"
@@ -88,6 +88,9 @@ for i in $(seq $rounds); do
     wait $pid 2> /dev/null
     if [ ! -e "$tmp/kill/manifest.json" ]; then
         killed=$((killed + 1))
+        seen=$(ls "$tmp/kill" 2> /dev/null | grep -c 'bin$')
+        [ "$seen" = 0 ] || [ "$seen" = "$(ls "$tmp/ref" | grep -c 'bin$')" ] ||
+            { damage=$((damage + 1)); echo "# $seen shards were to be seen"; }
     fi
     shard --in "$tmp/docs.jsonl" --holdout 0.1 --shard-tokens 500K --out "$tmp/kill" && same "$tmp/ref" "$tmp/kill" &&
         [ -z "$(find "$tmp/kill" -name '.*' -type f)" ] || damage=$((damage + 1))

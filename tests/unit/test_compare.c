@@ -67,9 +67,12 @@ static void pairing(void)
     CHECK_INT(d[2].verdict, VERDICT_WORSE, "A/B: a loss that is higher is worse");
     CHECK_NEAR(d[2].est.value, 0.05, 0.01, "the difference is the planted one");
     CHECK(d[2].est.hi - d[2].est.lo < 0.02, "pairing takes the items' own spread out (sd 0.3)");
-    CHECK(c.metric[0].nrecipes == 1 && c.metric[0].recipe[0].verdict == VERDICT_NOT_ESTIMABLE,
-          "recipes with 1 seed against 2: not estimable");
-    CHECK(c.metric[0].recipe[0].needed > 1, "and the seeds that would settle it are said");
+    CHECK(c.metric[0].nrecipes == 2 && c.metric[0].recipe[0].same &&
+              c.metric[0].recipe[0].verdict == VERDICT_NOT_ESTIMABLE,
+          "the baseline's own group: its noise, no verdict");
+    CHECK_INT(c.metric[0].recipe[1].verdict, VERDICT_NOT_ESTIMABLE,
+              "recipes with 1 seed against 2: not estimable");
+    CHECK(c.metric[0].recipe[1].needed > 1, "and the seeds that would settle it are said");
     compare_release(&c);
 
     /* Other order of the items: the same answer. */
@@ -149,19 +152,19 @@ static void recipes(void)
         r[i] = make_result(i < 3 ? "base" : "new", i < 3 ? "base" : "new", i,
                            make_metric("bits_byte", 100, 1, shift[i], 0, 1));
     compare_runs(&c, r, 6, &plain, &e);
-    const struct recipe *x = &c.metric[0].recipe[0];
+    const struct recipe *x = &c.metric[0].recipe[1];
     CHECK_INT(x->verdict, VERDICT_WORSE, "three seeds an arm: estimable, and worse");
     CHECK_NEAR(x->est.df, 4, 0, "pooled over both arms: df 4");
     CHECK_NEAR(x->sd, 0.01, 1e-9, "the pooled sd");
     compare_release(&c);
     struct compare_options borrow = {.level = 0.95, .seed_sd = "base"};
     compare_runs(&c, r, 4, &borrow, &e);
-    x = &c.metric[0].recipe[0];
+    x = &c.metric[0].recipe[1];
     CHECK(x->why == NULL && x->sd_df == 2,
           "one seed against three with a borrowed sd is estimable");
     compare_release(&c);
     compare_runs(&c, r, 4, &plain, &e);
-    CHECK_INT(c.metric[0].recipe[0].verdict, VERDICT_NOT_ESTIMABLE, "and without it is not");
+    CHECK_INT(c.metric[0].recipe[1].verdict, VERDICT_NOT_ESTIMABLE, "and without it is not");
     struct buf out = {0};
     compare_print(&c, TABLE_TEXT, -1, &out);
     CHECK(strstr(out.p, "not estimable, 1 seed against 3"), "the table says why");
