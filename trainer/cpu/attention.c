@@ -72,15 +72,15 @@ static void score_mask(const struct attention_job *j, float *mask, int64_t s, in
 }
 
 /* Softmax of one row of scores, not yet divided by its sum; columns behind i become 0. */
-static double softmax_row(const struct vec *v, float *s, int64_t i, int64_t columns, float *lse)
+static float softmax_row(const struct vec *v, float *s, int64_t i, int64_t columns, float *lse)
 {
     int64_t end = pad16(i + 1);
     float max = v->max(s, i + 1);
     for (int64_t k = i + 1; k < end; k++)
         s[k] = -INFINITY;
-    double sum = v->exp_sum(s, s, max, end);
+    float sum = (float)v->exp_sum(s, s, max, end);
     memset(s + end, 0, (size_t)(columns - end) * sizeof *s);
-    *lse = (float)((double)max + log(sum));
+    *lse = max + logf(sum);
     return sum;
 }
 
@@ -98,7 +98,7 @@ static void fwd_task(void *ctx, int64_t task, int worker)
     pack_rows(j, vs, q + 2 * j->C, W);
     for (int64_t i0 = 0; i0 < j->T; i0 += STRIP) {
         int64_t rows = j->T - i0 < STRIP ? j->T - i0 : STRIP, columns = pad16(i0 + rows);
-        double sums[STRIP];
+        float sums[STRIP];
         times_panels(j, s, ld, q + i0 * W, W, rows, kt, 0, columns);
         for (int64_t r = 0; r < rows; r++) {
             int64_t i = i0 + r;
@@ -111,7 +111,7 @@ static void fwd_task(void *ctx, int64_t task, int worker)
         int64_t inner = columns < j->T ? columns : j->T;
         v->mm(rows, j->HP, inner, s, ld, 1, vs, j->HP, false, o, j->HP);
         for (int64_t r = 0; r < rows; r++) {
-            v->scale(o + r * j->HP, (float)(1 / sums[r]), j->HS);
+            v->scale(o + r * j->HP, 1 / sums[r], j->HS);
             memcpy(j->out + (b * j->T + i0 + r) * j->C + h * j->HS, o + r * j->HP,
                    (size_t)j->HS * sizeof *o);
         }

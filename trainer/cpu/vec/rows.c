@@ -8,37 +8,49 @@
 
 #include "trainer/cpu/vec/kernels.h"
 
-float VEC(vec_sum)(VF v)
+typedef float V4 __attribute__((vector_size(16)));
+typedef float V4_IN_MEMORY __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Sum of the lanes: quarters first, then pairs. */
+__attribute__((always_inline)) static inline float fold(VF v)
 {
     float t[LANES];
     STORE(t, v);
-    for (int w = LANES / 2; w > 0; w /= 2)
-        for (int i = 0; i < w; i++)
-            t[i] += t[i + w];
-    return t[0];
+    V4 s = *(const V4_IN_MEMORY *)t;
+    for (int i = 4; i < LANES; i += 4)
+        s += *(const V4_IN_MEMORY *)(t + i);
+    return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
-/* A maximum that keeps NaN: once there, no comparison takes it away. */
+float VEC(vec_sum)(VF v)
+{
+    return fold(v);
+}
+
+/* `v > m ? v : m` keeps m when v is NaN, so a NaN may get lost here: the sum of exponentials that
+ * follows finds it. */
 float VEC(vec_max)(const float *x, int64_t n)
 {
-    float best = x[0];
+    float m[4][LANES], best = x[0];
     int64_t i = 0;
-    if (n >= LANES) {
-        VF m = LOAD(x);
-        VI nan = m != m;
-        for (i = LANES; i + LANES <= n; i += LANES) {
-            VF v = LOAD(x + i);
-            nan |= v != v;
-            m = SELECT(v > m, v, m);
-        }
-        float t[LANES];
-        STORE(t, SELECT(nan, SPLAT(NAN), m));
-        best = t[0];
-        for (int k = 1; k < LANES; k++)
-            best = !(t[k] <= best) && best == best ? t[k] : best;
-    }
+    for (int k = 0; k < LANES; k++)
+        m[0][k] = m[1][k] = m[2][k] = m[3][k] = best;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int j = 0; j < 4; j++)
+            for (int k = 0; k < LANES; k++)
+                m[j][k] = x[i + j * LANES + k] > m[j][k] ? x[i + j * LANES + k] : m[j][k];
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            m[0][k] = x[i + k] > m[0][k] ? x[i + k] : m[0][k];
+    for (int j = 1; j < 4; j++)
+        for (int k = 0; k < LANES; k++)
+            m[0][k] = m[j][k] > m[0][k] ? m[j][k] : m[0][k];
+    for (int w = LANES / 2; w > 0; w /= 2)
+        for (int k = 0; k < w; k++)
+            m[0][k] = m[0][k + w] > m[0][k] ? m[0][k + w] : m[0][k];
+    best = m[0][0];
     for (; i < n; i++)
-        best = !(x[i] <= best) && best == best ? x[i] : best;
+        best = x[i] > best ? x[i] : best;
     return best;
 }
 
@@ -75,7 +87,7 @@ float VEC(vec_dot)(const float *a, const float *b, int64_t n)
             s[k] += LOAD(a + i + k * LANES) * LOAD(b + i + k * LANES);
     for (; i + LANES <= n; i += LANES)
         s[0] += LOAD(a + i) * LOAD(b + i);
-    float sum = VEC(vec_sum)((s[0] + s[1]) + (s[2] + s[3]));
+    float sum = fold((s[0] + s[1]) + (s[2] + s[3]));
     for (; i < n; i++)
         sum += a[i] * b[i];
     return sum;
@@ -127,7 +139,7 @@ static float row_sum(const float *x, int64_t n)
     }
     for (; i + LANES <= n; i += LANES)
         s[0] += LOAD(x + i);
-    float sum = VEC(vec_sum)(s[0] + s[1]);
+    float sum = fold(s[0] + s[1]);
     for (; i < n; i++)
         sum += x[i];
     return sum;
@@ -147,7 +159,7 @@ static float row_variance(const float *x, float mean, int64_t n)
         VF a = LOAD(x + i) - mean;
         s[0] += a * a;
     }
-    float sum = VEC(vec_sum)(s[0] + s[1]);
+    float sum = fold(s[0] + s[1]);
     for (; i < n; i++)
         sum += (x[i] - mean) * (x[i] - mean);
     return sum / (float)n;
@@ -175,7 +187,7 @@ void VEC(vec_norm_grad)(float *dx, float *dw, float *dbias, const float *dy, con
         sg += g;
         sx += g * ((LOAD(x + i) - mean) * rstd);
     }
-    float a = VEC(vec_sum)(sg), b = VEC(vec_sum)(sx);
+    float a = fold(sg), b = fold(sx);
     for (; i < n; i++) {
         a += dy[i] * w[i];
         b += dy[i] * w[i] * ((x[i] - mean) * rstd);
@@ -189,9 +201,6 @@ void VEC(vec_norm_grad)(float *dx, float *dw, float *dbias, const float *dy, con
         dbias[i] += dy[i];
     }
 }
-
-typedef float V4 __attribute__((vector_size(16)));
-typedef float V4_IN_MEMORY __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Blocks of 4 x 4 in registers, the borders one by one. */
 void VEC(vec_transpose)(float *to, int64_t ldt, const float *from, int64_t ldf, int64_t rows,

@@ -27,7 +27,7 @@ struct vec {
     void (*exp)(float *y, const float *x, int64_t n);
     /* y = exp(x - shift), returns the sum. y NULL: only the sum. y may be x. */
     double (*exp_sum)(float *y, const float *x, float shift, int64_t n);
-    float (*max)(const float *x, int64_t n);                          /* NaN if any is; n > 0 */
+    float (*max)(const float *x, int64_t n); /* n > 0; of the numbers: NaN may be passed over */
     void (*scale)(float *x, float by, int64_t n);                     /* x *= by */
     void (*add)(float *y, const float *x, int64_t n);                 /* y += x */
     void (*axpy)(float *y, float a, const float *x, int64_t n);       /* y += a * x */
