@@ -21,55 +21,21 @@
 #include "formats/build.h"
 #include "trainer/backend.h"
 
-/* Rooms in the order in which data flows. Weak while rooms are being built: a command whose file is
- * not linked is not offered. */
-#define COMMAND(x) extern const struct command cmd_##x __attribute__((weak))
-COMMAND(fetch);
-COMMAND(corpus);
-COMMAND(split);
-COMMAND(vocab_train);
-COMMAND(vocab_info);
-COMMAND(encode);
-COMMAND(decode);
-COMMAND(shard);
-COMMAND(train);
-COMMAND(finetune);
-COMMAND(plan);
-COMMAND(eval);
-COMMAND(sample);
-COMMAND(serve);
-COMMAND(score);
-COMMAND(judge);
-COMMAND(result);
-COMMAND(compare);
-COMMAND(stages);
-COMMAND(cat);
-COMMAND(verify);
-COMMAND(doctor);
-COMMAND(gate);
-COMMAND(report);
-COMMAND(export);
-COMMAND(pack);
-COMMAND(unpack);
+/* In the order in which data flow. */
+extern const struct command cmd_fetch, cmd_corpus, cmd_split, cmd_vocab_train, cmd_vocab_info,
+    cmd_encode, cmd_decode, cmd_shard, cmd_train, cmd_finetune, cmd_plan, cmd_eval, cmd_sample,
+    cmd_score, cmd_judge, cmd_result, cmd_compare, cmd_stages, cmd_cat, cmd_verify, cmd_doctor;
 
 static const struct command *const commands[] = {
     &cmd_fetch,       &cmd_corpus,     &cmd_split,                           /* datasets */
     &cmd_vocab_train, &cmd_vocab_info, &cmd_encode, &cmd_decode, &cmd_shard, /* tokenizer */
     &cmd_train,       &cmd_finetune,   &cmd_plan,                            /* trainer */
-    &cmd_eval,        &cmd_sample,     &cmd_serve,                           /* eval */
+    &cmd_eval,        &cmd_sample,                                           /* eval */
     &cmd_score,       &cmd_judge,                                            /* scoring */
-    &cmd_result,      &cmd_compare,    &cmd_stages, &cmd_cat,    &cmd_verify, &cmd_doctor,
-    &cmd_gate,        &cmd_report,     &cmd_export, &cmd_pack,   &cmd_unpack, /* pipelines */
+    &cmd_result,      &cmd_compare,    &cmd_stages, &cmd_doctor,             /* pipelines */
+    &cmd_cat,         &cmd_verify,                                           /* formats */
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
-
-/* Rooms that a smaller build may leave out. */
-void backend_list(void (*line)(void *ctx, const char *name, const char *state), void *ctx)
-    __attribute__((weak));
-const char *http_version(void) __attribute__((weak));
-const char *regex_version(void) __attribute__((weak));
-const char *regex_unicode(void) __attribute__((weak));
-const char *json_library(void) __attribute__((weak));
 
 /* ---- finding a command ---------------------------------------------------------------------- */
 
@@ -81,8 +47,6 @@ static const struct command *find_command(int argc, char **argv, int *words)
         snprintf(two, sizeof two, "%s %s", argv[0], argv[1]);
     for (int i = 0; i < COMMANDS; i++) {
         const struct command *c = commands[i];
-        if (!c)
-            continue;
         if (strcmp(c->name, argv[0]) == 0 || strcmp(c->name, two) == 0) {
             *words = strchr(c->name, ' ') ? 2 : 1;
             return c;
@@ -98,7 +62,7 @@ static bool half_command(const char *word, struct err *e)
     size_t n = strlen(word);
     for (int i = 0; i < COMMANDS; i++) {
         const struct command *c = commands[i];
-        if (c && strncmp(c->name, word, n) == 0 && c->name[n] == ' ')
+        if (strncmp(c->name, word, n) == 0 && c->name[n] == ' ')
             buf_printf(&b, "%s%s", b.n ? ", " : "", c->name + n + 1);
     }
     if (b.n)
@@ -117,8 +81,6 @@ static int unknown_command(int argc, char **argv, struct err *e)
         return -1;
     snprintf(two, sizeof two, "%s %s", argv[0], argc > 1 ? argv[1] : "");
     for (int i = 0; i < COMMANDS; i++) {
-        if (!commands[i])
-            continue;
         bool is_two = strchr(commands[i]->name, ' ');
         int d = str_distance(is_two ? two : argv[0], commands[i]->name);
         if (d < best) {
@@ -142,8 +104,6 @@ static void help_all(FILE *to)
           to);
     for (int i = 0; i < COMMANDS; i++) {
         const struct command *c = commands[i];
-        if (!c)
-            continue;
         if (strcmp(room, c->room) != 0)
             fprintf(to, "\n%s\n", c->room);
         room = c->room;
@@ -189,14 +149,10 @@ static void version(FILE *to)
     const char *dirty = build_info.dirty == 1 ? ", changed since" : "";
     fprintf(to, "assay %s\ncommit     %s%s\ncompiler   %s\n", build_info.version, build_info.commit,
             dirty, build_info.compiler);
-    if (backend_list)
-        backend_list(version_backend, to);
-    if (regex_version && regex_unicode)
-        fprintf(to, "PCRE2      %s, Unicode %s\n", regex_version(), regex_unicode());
-    if (json_library)
-        fprintf(to, "jansson    %s\n", json_library());
-    if (http_version)
-        fprintf(to, "libcurl    %s\n", http_version());
+    backend_list(version_backend, to);
+    fprintf(to, "PCRE2      %s, Unicode %s\n", regex_version(), regex_unicode());
+    fprintf(to, "jansson    %s\n", json_library());
+    fprintf(to, "libcurl    %s\n", http_version());
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
