@@ -9,16 +9,16 @@
 #include <stdint.h>
 
 struct clock {
-    double (*now)(struct clock *c);               /* monotonic seconds */
-    double (*wall)(struct clock *c);              /* seconds since 1970, UTC */
+    double (*now)(struct clock *c);  /* monotonic seconds */
+    double (*wall)(struct clock *c); /* seconds since 1970, UTC */
     void (*sleep)(struct clock *c, double seconds);
-    double at, wall_at, slept;                    /* of the fake one */
+    double at, wall_at, slept; /* of the fake one */
 };
 
 struct clock *clock_system(void);
 struct clock clock_fake(double wall); /* sleep adds to now, wall and slept at once */
 
-double clock_now(void);              /* monotonic seconds of the system clock */
+double clock_now(void);                    /* monotonic seconds of the system clock */
 void clock_iso(double wall, char out[32]); /* "2026-11-30T09:40:31Z" */
 
 #endif

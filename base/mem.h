@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *mem_alloc(size_t n);                /* uninitialised; never NULL, also for n = 0 */
-void *mem_zero(size_t n);                 /* zeroed */
-void *mem_array(size_t count, size_t n);  /* zeroed, count * n checked */
-void *mem_grow(void *p, size_t n);        /* realloc */
+void *mem_alloc(size_t n);                 /* uninitialised; never NULL, also for n = 0 */
+void *mem_zero(size_t n);                  /* zeroed */
+void *mem_array(size_t count, size_t n);   /* zeroed, count * n checked */
+void *mem_grow(void *p, size_t n);         /* realloc */
 void *mem_aligned(size_t align, size_t n); /* zeroed; free with free() */
 char *mem_strdup(const char *s);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* caller frees */

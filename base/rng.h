@@ -26,9 +26,9 @@ void rng_at(uint64_t key, uint64_t lo, uint64_t hi, uint32_t out[4]);
 
 uint32_t rng_u32(struct rng *r);
 uint64_t rng_u64(struct rng *r);
-double rng_unit(struct rng *r);                    /* [0, 1), 53 bits */
-uint64_t rng_below(struct rng *r, uint64_t n);     /* uniform in [0, n), unbiased; n > 0 */
-double rng_normal(struct rng *r);                  /* standard normal, Box-Muller in double */
+double rng_unit(struct rng *r);                /* [0, 1), 53 bits */
+uint64_t rng_below(struct rng *r, uint64_t n); /* uniform in [0, n), unbiased; n > 0 */
+double rng_normal(struct rng *r);              /* standard normal, Box-Muller in double */
 void rng_shuffle(struct rng *r, void *v, size_t n, size_t size);
 
 /* Keyed permutation of [0, n) in O(1) state: 6-round Feistel network with cycle walking.

@@ -270,7 +270,10 @@ size_t utf8_bad(struct str s)
     /* A subpart is what could still be completed: utf8_len's tests up to the end of what is here. */
     const unsigned char *p = (const unsigned char *)s.p;
     unsigned c = p[0];
-    size_t want = c >= 0xC2 && c <= 0xDF ? 2 : (c & 0xF0) == 0xE0 ? 3 : c >= 0xF0 && c <= 0xF4 ? 4 : 1;
+    size_t want = c >= 0xC2 && c <= 0xDF   ? 2
+                  : (c & 0xF0) == 0xE0     ? 3
+                  : c >= 0xF0 && c <= 0xF4 ? 4
+                                           : 1;
     unsigned lo = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
     unsigned hi = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
     size_t n = 1;

@@ -37,7 +37,7 @@ struct tensor {
 };
 
 struct dropout {
-    float p;                  /* 0: none, the rest is not read */
+    float p; /* 0: none, the rest is not read */
     uint64_t key;
     const struct tensor *seq; /* U64 [B]: ids of the sequences */
 };
@@ -52,7 +52,7 @@ struct adamw_segment {
 };
 struct adamw {
     float lr, beta1, beta2, eps, weight_decay;
-    int64_t step; /* from 1, for the bias correction */
+    int64_t step;                         /* from 1, for the bias correction */
     const struct adamw_segment *segments; /* cover lo..hi */
     int nsegments;
     int64_t lo, hi; /* this rank's share of the flat vectors */
@@ -62,7 +62,7 @@ typedef uint64_t ticket; /* a point in a queue; 0 is "the beginning", always rea
 
 struct backend;
 struct backend_ops {
-    int abi; /* BACKEND_ABI */
+    int abi;          /* BACKEND_ABI */
     const char *name; /* "cpu", "cuda" */
 
     /* device: ordinal; threads: of a CPU, 0 = all usable. */
@@ -77,8 +77,8 @@ struct backend_ops {
     void (*put)(struct backend *b, struct tensor *dst, const void *src); /* src is free on return */
     void (*get)(struct backend *b, void *dst, const struct tensor *src); /* dst valid after sync */
     int (*sync)(struct backend *b, struct err *e);
-    ticket (*mark)(struct backend *b);          /* a point behind all queued so far */
-    void (*wait)(struct backend *b, ticket t);  /* the compute queue waits for t */
+    ticket (*mark)(struct backend *b);         /* a point behind all queued so far */
+    void (*wait)(struct backend *b, ticket t); /* the compute queue waits for t */
 
     void (*zero)(struct backend *b, struct tensor *x);
 
@@ -107,14 +107,13 @@ struct backend_ops {
     /* y[N,O] = x[N,I] w + bias. With pre not NULL: pre[N,O] = that, y = gelu_tanh(pre).
      * y may be pre's own storage only if pre is NULL. bias NULL: none. */
     void (*linear_fwd)(struct backend *b, struct tensor *y, const struct tensor *x,
-                       const struct tensor *w, enum weight_layout layout,
-                       const struct tensor *bias, struct tensor *pre);
+                       const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
+                       struct tensor *pre);
     /* With pre: dy is first multiplied by gelu'(pre), in place. dx = dy w^T (dx NULL: skipped),
      * dw += x^T dy, dbias += column sums (NULL: none). accumulate_dx: dx += instead of =. */
-    void (*linear_bwd)(struct backend *b, struct tensor *dx, bool accumulate_dx,
-                       struct tensor *dw, struct tensor *dbias, struct tensor *dy,
-                       const struct tensor *x, const struct tensor *w, enum weight_layout layout,
-                       const struct tensor *pre);
+    void (*linear_bwd)(struct backend *b, struct tensor *dx, bool accumulate_dx, struct tensor *dw,
+                       struct tensor *dbias, struct tensor *dy, const struct tensor *x,
+                       const struct tensor *w, enum weight_layout layout, const struct tensor *pre);
 
     /* Causal softmax attention, scale 1/sqrt(HS). qkv [B,T,3C] (q | k | v, heads in order),
      * y [B,T,C], lse [B,NH,T]: log of the softmax's denominator. */
@@ -129,9 +128,8 @@ struct backend_ops {
      * storing their own k and v; y [B,C], qkv [B,3C]. pos I32 [B]; pos[b] < 0: row is idle. */
     void (*kv_write)(struct backend *b, struct tensor *k, struct tensor *v,
                      const struct tensor *qkv, const struct tensor *pos, int heads);
-    void (*attention_step)(struct backend *b, struct tensor *y, struct tensor *k,
-                           struct tensor *v, const struct tensor *qkv, const struct tensor *pos,
-                           int heads);
+    void (*attention_step)(struct backend *b, struct tensor *y, struct tensor *k, struct tensor *v,
+                           const struct tensor *qkv, const struct tensor *pos, int heads);
 
     /* loss[N] = -log softmax(logits[N,V])[targets]; targets I32 [N], -1: ignored, loss 0.
      * If grad: logits become dlogits = (softmax - onehot) * weight * scale, where scale F32 [1] on
