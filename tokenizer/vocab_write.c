@@ -52,14 +52,21 @@ static struct json *token_text(struct str bytes)
     return j;
 }
 
+/* As pre-tokenizer and as decoder; Hugging Face wants all members in both. */
+static struct json *byte_level_step(bool regex)
+{
+    struct json *step = json_obj();
+    json_put(step, "type", json_of_z("ByteLevel"));
+    json_put(step, "add_prefix_space", json_of_bool(false));
+    json_put(step, "trim_offsets", json_of_bool(true));
+    json_put(step, "use_regex", json_of_bool(regex));
+    return step;
+}
+
 static struct json *pre_tokenizer(const struct split_pattern *p)
 {
-    struct json *byte_level = json_obj(), *seq, *list, *split, *regex;
     bool gpt2 = strcmp(p->name, "gpt2") == 0;
-    json_put(byte_level, "type", json_of_z("ByteLevel"));
-    json_put(byte_level, "add_prefix_space", json_of_bool(false));
-    json_put(byte_level, "trim_offsets", json_of_bool(true));
-    json_put(byte_level, "use_regex", json_of_bool(gpt2));
+    struct json *byte_level = byte_level_step(gpt2), *seq, *list, *split, *regex;
     if (gpt2)
         return byte_level;
     regex = json_obj();
@@ -133,14 +140,12 @@ static int json_text(const struct vocab *v, struct buf *out, struct err *e)
 {
     struct arena a = {0};
     struct merge *merges;
-    struct json *root, *decoder;
+    struct json *root;
     size_t n;
     int r = vocab_merges(v, &a, &merges, &n, e);
     if (r < 0)
         goto out;
     root = json_obj();
-    decoder = json_obj();
-    json_put(decoder, "type", json_of_z("ByteLevel"));
     json_put(root, "version", json_of_z("1.0"));
     json_put(root, "truncation", json_null());
     json_put(root, "padding", json_null());
@@ -148,7 +153,7 @@ static int json_text(const struct vocab *v, struct buf *out, struct err *e)
     json_put(root, "normalizer", json_null());
     json_put(root, "pre_tokenizer", pre_tokenizer(v->pattern));
     json_put(root, "post_processor", json_null());
-    json_put(root, "decoder", decoder);
+    json_put(root, "decoder", byte_level_step(true));
     json_put(root, "model", model(v, merges, n));
     json_write_pretty(root, out);
     json_free(root);
