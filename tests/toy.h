@@ -10,6 +10,8 @@
 #define TESTS_TOY_H
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
