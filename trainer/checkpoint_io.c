@@ -118,7 +118,7 @@ out:
 }
 
 static int put_manifest(const char *dir, struct gpt2 *m, const struct train_state *state,
-                        const char *key, struct err *e)
+                        const char *made_by, const struct json *options, struct err *e)
 {
     static const char *const files[] = {"model.safetensors", "config.json",
                                         "optimizer.safetensors"};
@@ -126,7 +126,9 @@ static int put_manifest(const char *dir, struct gpt2 *m, const struct train_stat
     struct stage st = {0};
     int rc = -1;
     stage_begin(&st, "checkpoint", 1, dir, NULL, NULL);
-    stage_setting(&st, "made by", key);
+    stage_setting(&st, "made by", made_by);
+    if (options)
+        stage_fact(&st, "options", json_copy(options));
     stage_fact(&st, "parameters", json_of_int(gpt2_params(m)->count));
     if (state) {
         stage_fact(&st, "step", json_of_int(state->step));
@@ -144,7 +146,7 @@ out:
 }
 
 int checkpoint_save(const char *dir, struct gpt2 *m, int64_t eos, const struct train_state *state,
-                    const char *key, struct err *e)
+                    const char *made_by, const struct json *options, struct err *e)
 {
     struct arena a = {0};
     char *parent = path_dir(&a, dir);
@@ -155,7 +157,7 @@ int checkpoint_save(const char *dir, struct gpt2 *m, int64_t eos, const struct t
     if (state && (put_moments(tmp, m, e) ||
                   record_save(path_join(&a, tmp, "state.msgpack"), &train_state_schema, state, e)))
         goto out;
-    if (put_manifest(tmp, m, state, key, e) || file_rename_dir(tmp, dir, e))
+    if (put_manifest(tmp, m, state, made_by, options, e) || file_rename_dir(tmp, dir, e))
         goto out;
     rc = 0;
 out:
@@ -166,6 +168,40 @@ out:
     }
     arena_release(&a);
     return rc;
+}
+
+/* One section of options against another, both {"key": value}. */
+static void differ(const char *section, const struct json *was, const struct json *is,
+                   struct buf *out)
+{
+    void *it = NULL;
+    const char *key;
+    const struct json *v;
+    while (json_each(is, &it, &key, &v)) {
+        struct buf a = {0}, b = {0};
+        json_write(json_get(was, key), &a);
+        json_write(v, &b);
+        if (!str_eq(buf_str(&a), buf_str(&b)))
+            buf_printf(out, "%s%s.%s was %s, is %s", out->n ? "; " : "", section, key, a.p, b.p);
+        buf_release(&a);
+        buf_release(&b);
+    }
+}
+
+void checkpoint_differs(const char *dir, const struct json *options, char *out, size_t n)
+{
+    struct err ignored;
+    struct buf text = {0};
+    struct json *m = manifest_read(dir, &ignored);
+    const struct json *was = json_get(json_get(m, "facts"), "options"), *v;
+    void *it = NULL;
+    const char *section;
+    while (was && json_each(options, &it, &section, &v))
+        if (json_kind(v) == JSON_OBJ)
+            differ(section, json_get(was, section), v, &text);
+    snprintf(out, n, "%.*s", STR_ARG(buf_str(&text)));
+    buf_release(&text);
+    json_free(m);
 }
 
 int checkpoint_remove(const char *dir, struct err *e)

@@ -13,9 +13,13 @@
 int checkpoint_put_model(const char *dir, struct gpt2 *m, int64_t eos, struct err *e);
 
 /* The whole folder `dir` (replacing nothing: it must not be there). state NULL: weights only, no
- * moments. key: what decided the weights, for the manifest. */
+ * moments. made_by: what decided the weights, for the manifest; options (may be NULL, copied): the
+ * same in words. */
 int checkpoint_save(const char *dir, struct gpt2 *m, int64_t eos, const struct train_state *state,
-                    const char *key, struct err *e);
+                    const char *made_by, const struct json *options, struct err *e);
+/* How the options that checkpoint `dir` was made with differ from these: "train.lr was 0.01, is
+ * 0.5", the first few; empty when it does not know. */
+void checkpoint_differs(const char *dir, const struct json *options, char *out, size_t n);
 /* Moments of optimizer.safetensors; their names are the weights' with ".m" and ".v" behind. */
 int checkpoint_load_moments(const char *dir, struct gpt2 *m, struct err *e);
 

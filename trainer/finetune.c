@@ -91,7 +91,8 @@ static int open_model(struct tuner *t, struct err *e)
     int64_t longest = t->train.longest > t->val.longest ? t->train.longest : t->val.longest;
     if (backend_open(&t->backend, str_dup(&t->arena, c->backend), 0, (int)c->threads, e))
         return -1;
-    struct gpt2_use use = {.batch = t->c.batch, .length = longest - 1, .train = true};
+    /* One sequence goes back at a time, so a micro-batch that memory makes smaller decides no bit. */
+    struct gpt2_use use = {.batch = t->c.batch, .length = longest - 1, .train = true, .grain = 1};
     struct gpt2_plan plan;
     int64_t room = t->backend.ops->memory_free(&t->backend);
     for (; use.batch > 1; use.batch--) {
@@ -284,7 +285,7 @@ static int finish(struct tuner *t, struct err *e)
     const char *link = path_join(&t->arena, t->o->out, "latest");
     char key[64];
     snprintf(key, sizeof key, "finetune, seed %lld", (long long)t->c.seed);
-    if (metrics_sync(&t->metrics, e) || checkpoint_save(dir, t->m, t->eos, NULL, key, e) ||
+    if (metrics_sync(&t->metrics, e) || checkpoint_save(dir, t->m, t->eos, NULL, key, NULL, e) ||
         file_symlink("checkpoint", link, e))
         return -1;
     stage_fact(&t->stage, "seed", json_of_int(t->c.seed));

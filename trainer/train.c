@@ -177,6 +177,18 @@ static int load_checkpoint(struct trainer *t, const struct train_state *found, s
     return folder_links(t->o->out, found->step, found->best_step, e);
 }
 
+/* --resume of a checkpoint that is of another run: refused by name. */
+static int other_run(struct trainer *t, int64_t step, struct err *e)
+{
+    char why[400];
+    checkpoint_differs(folder_step(&t->arena, t->o->out, step), json_get(t->stage.doc, "options"),
+                       why, sizeof why);
+    return err_set(e,
+                   "--resume: the checkpoint of step %lld in %s was made with other %s%s; train "
+                   "without --resume starts over",
+                   (long long)step, t->o->out, why[0] ? "options: " : "data or options", why);
+}
+
 static int start(struct trainer *t, struct err *e)
 {
     struct train_state found = {0};
@@ -187,10 +199,7 @@ static int start(struct trainer *t, struct err *e)
     if (t->o->resume && !have)
         return err_set(e, "--resume: %s holds no checkpoint", t->o->out);
     if (t->o->resume && !same)
-        return err_set(e,
-                       "--resume: the checkpoint of step %lld in %s was made with other options "
-                       "or data; train without --resume starts over",
-                       (long long)found.step, t->o->out);
+        return other_run(t, found.step, e);
     if (stage_start(&t->stage, e) || checkpoint_sweep(t->o->out, e))
         return -1;
     if (same)

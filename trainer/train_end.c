@@ -77,7 +77,7 @@ int train_checkpoint(struct trainer *t, struct err *e)
         return -1;
     if (file_is_dir(dir) && checkpoint_remove(dir, e))
         return -1;
-    if (checkpoint_save(dir, t->m, eot, s, t->key, e) ||
+    if (checkpoint_save(dir, t->m, eot, s, t->key, json_get(t->stage.doc, "options"), e) ||
         folder_links(out, s->step, s->best_step, e))
         return -1;
     if (!t->interrupted)

@@ -136,7 +136,7 @@ train held --set train.max_hours=0.000001 2>/dev/null
 is $? 4 "max_hours ends it with status 4"
 train held --resume --set train.lr=0.5 2>err.txt
 is $? 1 "--resume with other options is refused"
-has err.txt "other options" "and says why"
+has err.txt "train.lr was 0.01, is 0.5" "and says which"
 
 # plan
 cat >box.ini <<EOF

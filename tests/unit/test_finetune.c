@@ -74,7 +74,7 @@ static void put_init(const char *dir)
     struct gpt2_use use = {.batch = 1, .length = 1};
     struct gpt2 *m;
     if (backend_open(&b, "cpu", 0, 1, &e) || !(m = gpt2_new(&b, &c, &use, &e)) ||
-        gpt2_init(m, 1, &e) || checkpoint_save(dir, m, 0, NULL, "test", &e)) {
+        gpt2_init(m, 1, &e) || checkpoint_save(dir, m, 0, NULL, "test", NULL, &e)) {
         printf("Bail out! %s\n", e.msg);
         exit(1);
     }

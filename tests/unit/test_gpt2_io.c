@@ -73,8 +73,8 @@ static void check_round(const char *name, struct model_config c)
     for (size_t i = 0; i < n; i++)
         v[i] = (float)i * 0.5f;
     gpt2_put(m, 'v', v, &e);
-    CHECK(checkpoint_save(dir, m, 10, &s, "test", &e) == 0, "%s: a checkpoint is written %s", name,
-          e.msg);
+    CHECK(checkpoint_save(dir, m, 10, &s, "test", NULL, &e) == 0, "%s: a checkpoint is written %s",
+          name, e.msg);
     CHECK(gpt2_config_of(dir, &back, &eos, &e) == 0 && back.layers == c.layers &&
               back.qkv_bias == c.qkv_bias && back.tied == c.tied && back.vocab == c.vocab &&
               back.context == c.context && eos == 10,
@@ -285,7 +285,7 @@ static void test_not_finite(void)
     gpt2_get(m, 'w', w, &e);
     w[11 * 8 + 2] = INFINITY;
     gpt2_put(m, 'w', w, &e);
-    CHECK(checkpoint_save(dir, m, -1, NULL, "test", &e) == -1 && strstr(e.msg, "wpe.weight"),
+    CHECK(checkpoint_save(dir, m, -1, NULL, "test", NULL, &e) == -1 && strstr(e.msg, "wpe.weight"),
           "weights that are not finite are never written: %s", e.msg);
     CHECK(!file_exists(dir) && !file_exists(at(tap_tmp(), ".nan.tmp")), "not even half");
     free(w);

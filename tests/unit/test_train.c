@@ -220,7 +220,7 @@ static void test_other_key(const char *out)
     struct metrics_row *rows;
     size_t n = 0;
     r.train.lr = 2e-3;
-    CHECK(train(&r, out, true, &e) == -1 && strstr(e.msg, "other options or data"),
+    CHECK(train(&r, out, true, &e) == -1 && strstr(e.msg, "train.lr was 0.01, is 0.002"),
           "--resume of a run with other options is refused: %s", e.msg);
     CHECK(file_exists(at(out, "step-00000020/model.safetensors")), "and nothing is lost");
     CHECK(train(&r, at(tap_tmp(), "none"), true, &e) == -1 && strstr(e.msg, "no checkpoint"),
