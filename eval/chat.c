@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 
-enum { OLLAMA_NUM_CTX = 8192, OLLAMA_MAX_CTX = 1 << 22 };
+enum { OLLAMA_NUM_CTX = 8192, OLLAMA_MAX_CTX = 1 << 22, ANTHROPIC_MAX_TOKENS = 1024 };
 
 /* ---- specs ---------------------------------------------------------------------------------- */
 
@@ -61,6 +61,18 @@ static int openai_spec(struct chat_target *t, const char *rest, struct arena *a,
     return set_base(t, base && *base ? base : "https://api.openai.com/v1", "OPENAI_BASE_URL", a, e);
 }
 
+static int anthropic_spec(struct chat_target *t, const char *rest, struct arena *a, struct err *e)
+{
+    const char *base = getenv("ANTHROPIC_BASE_URL");
+    t->dialect = &chat_anthropic;
+    t->model = arena_strdup(a, rest);
+    set_key(t, "ANTHROPIC_API_KEY", a);
+    if (!t->key)
+        return err_code(e, EXIT_USAGE, "the environment has no ANTHROPIC_API_KEY");
+    return set_base(t, base && *base ? base : "https://api.anthropic.com", "ANTHROPIC_BASE_URL", a,
+                    e);
+}
+
 static int ollama_spec(struct chat_target *t, const char *rest, struct arena *a, struct err *e)
 {
     const char *host = getenv("OLLAMA_HOST"), *q = strchr(rest, '?');
@@ -95,6 +107,8 @@ int chat_target_parse(struct chat_target *t, const char *spec, struct arena *a, 
     *t = (struct chat_target){0};
     if (strncmp(spec, "openai:", 7) == 0)
         rc = openai_spec(t, spec + 7, a, e);
+    else if (strncmp(spec, "anthropic:", 10) == 0)
+        rc = anthropic_spec(t, spec + 10, a, e);
     else if (strncmp(spec, "ollama:", 7) == 0)
         rc = ollama_spec(t, spec + 7, a, e);
     else
@@ -114,10 +128,10 @@ static struct json *message(const char *role, struct str text)
     return m;
 }
 
-static struct json *messages(const struct request *q)
+static struct json *messages(const struct request *q, bool system_too)
 {
     struct json *v = json_arr();
-    if (q->system.n)
+    if (q->system.n && system_too)
         json_push(v, message("system", q->system));
     json_push(v, message("user", q->prompt));
     return v;
@@ -137,12 +151,34 @@ static int64_t seed31(const struct request *q)
     return (int64_t)(q->seed & 0x7fffffff);
 }
 
+/* The schema of a request as a value, NULL without one. It is ours, so it parses. */
+static struct json *schema_of(const struct request *q)
+{
+    struct err ignored = {0};
+    return q->schema.n ? json_parse(q->schema, &ignored) : NULL;
+}
+
+/* OpenAI's structured output, which llama-server and vLLM read too. */
+static struct json *response_format(const struct request *q)
+{
+    struct json *schema = schema_of(q), *f = json_obj();
+    json_put(f, "type", json_of_z(schema ? "json_schema" : "json_object"));
+    if (schema) {
+        struct json *s = json_obj();
+        json_put(s, "name", json_of_z("verdict"));
+        json_put(s, "schema", schema);
+        json_put(s, "strict", json_of_bool(true));
+        json_put(f, "json_schema", s);
+    }
+    return f;
+}
+
 /* A negative temperature is left out: some models take only their default. */
 static void openai_body(const struct chat_target *t, const struct request *q, struct buf *out)
 {
     struct json *b = json_obj();
     json_put(b, "model", json_of_z(t->model));
-    json_put(b, "messages", messages(q));
+    json_put(b, "messages", messages(q, true));
     json_put(b, "stream", json_of_bool(false));
     if (q->max_tokens > 0)
         json_put(b, t->new_tokens_name ? "max_completion_tokens" : "max_tokens",
@@ -157,11 +193,8 @@ static void openai_body(const struct chat_target *t, const struct request *q, st
         json_put(b, "top_k", json_of_int(q->top_k));
     if (q->stop.n)
         json_put(b, "stop", stops(q, 4));
-    if (q->json) {
-        struct json *f = json_obj();
-        json_put(f, "type", json_of_z("json_object"));
-        json_put(b, "response_format", f);
-    }
+    if (q->json || q->schema.n)
+        json_put(b, "response_format", response_format(q));
     json_write(b, out);
     json_free(b);
 }
@@ -170,10 +203,11 @@ static void ollama_body(const struct chat_target *t, const struct request *q, st
 {
     struct json *b = json_obj(), *o = json_obj();
     json_put(b, "model", json_of_z(t->model));
-    json_put(b, "messages", messages(q));
+    json_put(b, "messages", messages(q, true));
     json_put(b, "stream", json_of_bool(false));
-    if (q->json)
-        json_put(b, "format", json_of_z("json"));
+    struct json *schema = schema_of(q);
+    if (schema || q->json)
+        json_put(b, "format", schema ? schema : json_of_z("json"));
     if (q->temperature >= 0)
         json_put(o, "temperature", json_of_num(q->temperature));
     json_put(o, "seed", json_of_int(seed31(q)));
@@ -191,5 +225,40 @@ static void ollama_body(const struct chat_target *t, const struct request *q, st
     json_free(b);
 }
 
-const struct chat_dialect chat_openai = {"openai", "/chat/completions", openai_body};
-const struct chat_dialect chat_ollama = {"ollama", "/api/chat", ollama_body};
+/* No seed and no schema there; max_tokens is required. */
+static void anthropic_body(const struct chat_target *t, const struct request *q, struct buf *out)
+{
+    struct json *b = json_obj();
+    json_put(b, "model", json_of_z(t->model));
+    json_put(b, "max_tokens",
+             json_of_int(q->max_tokens > 0 ? q->max_tokens : ANTHROPIC_MAX_TOKENS));
+    if (q->system.n)
+        json_put(b, "system", json_of_str(q->system));
+    json_put(b, "messages", messages(q, false));
+    json_put(b, "stream", json_of_bool(false));
+    if (q->temperature >= 0)
+        json_put(b, "temperature", json_of_num(q->temperature));
+    if (q->top_p > 0 && q->top_p < 1)
+        json_put(b, "top_p", json_of_num(q->top_p));
+    if (q->top_k > 0)
+        json_put(b, "top_k", json_of_int(q->top_k));
+    if (q->stop.n)
+        json_put(b, "stop_sequences", stops(q, q->stop.n));
+    json_write(b, out);
+    json_free(b);
+}
+
+const struct chat_dialect chat_openai = {.name = "openai",
+                                         .path = "/chat/completions",
+                                         .body = openai_body,
+                                         .key_header = "Authorization: Bearer "};
+const struct chat_dialect chat_ollama = {.name = "ollama",
+                                         .path = "/api/chat",
+                                         .body = ollama_body,
+                                         .key_header = "Authorization: Bearer "};
+const struct chat_dialect chat_anthropic = {.name = "anthropic",
+                                            .path = "/v1/messages",
+                                            .body = anthropic_body,
+                                            .key_header = "x-api-key: ",
+                                            .extra_header = "anthropic-version: 2023-06-01",
+                                            .quota_is_silent = true};

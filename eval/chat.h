@@ -3,7 +3,9 @@
  * Dialects:
  *   openai  POST BASE/chat/completions (OpenAI, llama-server, vLLM, LM Studio, OpenRouter...)
  *   ollama  POST BASE/api/chat, stream false, sampling in `options`, num_ctx set
- * Sources: OpenAI's published API description (2026-08), Ollama's docs/api.md.
+ *   anthropic  POST BASE/v1/messages, system on top, max_tokens always there, no seed
+ * Sources: OpenAI's published API description (2026-08), Ollama's docs/api.md, Anthropic's Messages
+ * API (version 2023-06-01).
  *
  * A reply is read with distrust: status 200 may carry an error, several JSON lines or an event
  * stream, null content, parts, text only in a reasoning field, a <think> block, or a page of HTML.
@@ -42,6 +44,7 @@ struct chat_reply {
     enum chat_kind kind;
     struct response r; /* item is not set; strings in the arena */
     bool slow_down;    /* 429 or overloaded: send less at once */
+    bool overloaded;   /* 529: wait longer than usual */
     double wait;       /* CHAT_RETRY: seconds the server asked for; -1: none */
     struct str why;    /* kinds other than CHAT_ANSWER: one clause, the key scrubbed */
 };
@@ -50,10 +53,14 @@ struct chat_dialect {
     const char *name;
     const char *path; /* behind the base URL */
     void (*body)(const struct chat_target *t, const struct request *q, struct buf *out);
+    const char *key_header;   /* "Authorization: Bearer ", then the key */
+    const char *extra_header; /* sent with each request; NULL: none */
+    bool quota_is_silent;     /* a 429 without Retry-After is a spend cap: final */
 };
-extern const struct chat_dialect chat_openai, chat_ollama;
+extern const struct chat_dialect chat_openai, chat_ollama, chat_anthropic;
 
 /* "openai:MODEL" (OPENAI_API_KEY, OPENAI_BASE_URL), "ollama:MODEL[?num_ctx=N]" (OLLAMA_HOST),
+ * "anthropic:MODEL" (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL),
  * "http[s]://HOST[:PORT][/PATH]#MODEL" (ASSAY_API_KEY). Strings live in the arena. EXIT_USAGE. */
 int chat_target_parse(struct chat_target *t, const char *spec, struct arena *a, struct err *e);
 

@@ -1,5 +1,5 @@
-/* chat_body: see eval/chat_body.h. Fields are looked for under the names of OpenAI's and Ollama's
- * replies; what is missing or of another kind is left out, never an error here.
+/* chat_body: see eval/chat_body.h. Fields are looked for under the names of OpenAI's, Ollama's and
+ * Anthropic's replies; what is missing or of another kind is left out, never an error here.
  */
 #include "eval/chat_body.h"
 
@@ -13,7 +13,8 @@ static void add_text(struct gathered *g, struct str s)
     buf_adds(&g->text, s);
 }
 
-/* content: a string, null, or parts [{"type": "text", "text": ...}]. */
+/* content: a string, null, or parts [{"type": "text", "text": ...}]; parts of other types (thinking,
+ * tools) are no part of the answer. */
 static void add_content(struct gathered *g, const struct json *c)
 {
     if (json_kind(c) == JSON_STR) {
@@ -84,6 +85,10 @@ static void add_counts(struct gathered *g, const struct json *v)
     const struct json *in = json_get(usage, "prompt_tokens");
     const struct json *out = json_get(usage, "completion_tokens");
     if (!in)
+        in = json_get(usage, "input_tokens");
+    if (!out)
+        out = json_get(usage, "output_tokens");
+    if (!in)
         in = json_get(v, "prompt_eval_count");
     if (!out)
         out = json_get(v, "eval_count");
@@ -91,6 +96,36 @@ static void add_counts(struct gathered *g, const struct json *v)
         g->tokens_in = count_of(in);
     if (out)
         g->tokens_out = count_of(out);
+}
+
+/* Anthropic's reply, whole or as the events of a stream. False: v is none of its messages. */
+static bool add_typed(struct gathered *g, const struct json *v)
+{
+    struct str type = json_str(json_get(v, "type"));
+    const struct json *delta = json_get(v, "delta");
+    if (str_eqz(type, "message")) {
+        g->choice = true;
+        add_content(g, json_get(v, "content"));
+        g->thinking = g->thinking || json_size(json_get(v, "content")) > 0;
+        if (json_str(json_get(v, "stop_reason")).n)
+            g->reason = json_str(json_get(v, "stop_reason"));
+    } else if (str_eqz(type, "message_start")) {
+        g->choice = g->partial = true;
+        if (json_str(json_get(json_get(v, "message"), "model")).n)
+            g->model = json_str(json_get(json_get(v, "message"), "model"));
+        add_counts(g, json_get(v, "message"));
+    } else if (str_eqz(type, "content_block_delta")) {
+        if (json_kind(json_get(delta, "text")) == JSON_STR)
+            add_content(g, json_get(delta, "text"));
+    } else if (str_eqz(type, "message_delta")) {
+        if (json_str(json_get(delta, "stop_reason")).n)
+            g->reason = json_str(json_get(delta, "stop_reason"));
+    } else if (str_eqz(type, "message_stop")) {
+        g->ended = true;
+    } else {
+        return str_eqz(type, "ping") || str_starts(type, "content_block_");
+    }
+    return true;
 }
 
 static void add_json(struct gathered *g, const struct json *v)
@@ -105,6 +140,8 @@ static void add_json(struct gathered *g, const struct json *v)
     if (json_str(json_get(v, "model")).n)
         g->model = json_str(json_get(v, "model"));
     add_counts(g, v);
+    if (add_typed(g, v))
+        return;
     const struct json *c = first_choice(choices);
     if (c) {
         const struct json *delta = json_get(c, "delta");

@@ -90,7 +90,9 @@ static void read_error(const struct chat_target *t, int64_t status, const struct
         str_printf(a, "HTTP %lld%s%.*s", (long long)status, words.n ? ": " : "", STR_ARG(words));
     out->wait = h->retry_after;
     out->slow_down = status == 429 || status == 529;
-    if (status == 402 || (status == 429 && out_of_money(g)))
+    out->overloaded = status == 529;
+    bool silent = t->dialect->quota_is_silent && h->retry_after < 0;
+    if (status == 402 || (status == 429 && (silent || out_of_money(g))))
         give_up(out, CHAT_EXHAUSTED, why);
     else if (status == 401 || status == 403)
         give_up(out, CHAT_FATAL,
@@ -125,6 +127,12 @@ static int64_t inner_status(const struct gathered *g)
         return 429;
     if (str_eqz(g->error_code, "invalid_request_error"))
         return 400;
+    if (str_eqz(g->error_code, "rate_limit_error"))
+        return 429;
+    if (str_eqz(g->error_code, "authentication_error"))
+        return 401;
+    if (str_eqz(g->error_code, "overloaded_error"))
+        return 529;
     return 500;
 }
 
@@ -140,6 +148,7 @@ static int finish_of(struct str reason, struct str *detail, struct arena *a)
         {"stop_sequence", FINISH_STOP},
         {"length", FINISH_LENGTH},
         {"max_tokens", FINISH_LENGTH},
+        {"model_context_window_exceeded", FINISH_LENGTH},
         {"content_filter", FINISH_FILTER},
         {"refusal", FINISH_FILTER},
         {NULL, 0},

@@ -26,8 +26,9 @@ struct request {
     int64_t max_tokens;
     double temperature, top_p;
     int64_t top_k;
-    uint64_t seed; /* of this request: results do not depend on the batch order */
-    bool json;     /* ask for a JSON object where the server can */
+    uint64_t seed;     /* of this request: results do not depend on the batch order */
+    bool json;         /* ask for a JSON object where the server can */
+    struct str schema; /* ask for JSON of this JSON schema where the server can; borrowed */
     void *tag;
 };
 
@@ -64,6 +65,10 @@ struct model {
     const struct model_ops *ops;
     void *impl;
     struct arena arena;
+    int64_t context; /* tokens of prompt and answer; 0: unknown */
+    /* Remote ones: requests sent, tries included; and those that ran into the timeout, which the
+     * server may have worked on and may bill. */
+    int64_t sent, timed_out;
 };
 
 extern const struct model_ops *const models[]; /* eval/models.c; NULL-ended */

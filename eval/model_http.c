@@ -2,7 +2,8 @@
  *
  * Policy (the one of OpenAI's own clients): a failed connection, 408, 409, 429 and 5xx are tried
  * again `retries` times; x-should-retry decides if present; a Retry-After of 0..120 s is obeyed,
- * above that the run stops; else 0.5 s * 2^n up to 8 s, times 0.75..1. A 429 makes the number of
+ * above that the run stops; else 0.5 s * 2^n up to 8 s, times 0.75..1, twice that
+ * for 529. A 429 makes the number of
  * requests at once shrink to 0.8 of it (once in 15 s), each answer lets it grow back by 5% a round.
  * What can't get better (key, model, parameter, money, a server that is not there) stops the run:
  * burning the queue would only make more failures. What is under way is still read and given to
@@ -41,17 +42,18 @@ struct job {
     double due;
 };
 struct http_model {
+    struct model *model;
     struct chat_target target;
     struct model_options o;
     struct clock *clock;
     struct http *http;
     const char *identity;
     char *auth; /* "Authorization: Bearer ..." */
-    const char *headers[4];
+    const char *headers[5];
     struct job *job;
     int64_t jobs;
     double at_once, shrunk_at, hold; /* hold: nothing is sent before */
-    int64_t sent, answered, failed_in_row, served_other;
+    int64_t answered, failed_in_row, served_other;
     /* of the running answer() */
     response_done_fn *done;
     void *ctx;
@@ -66,9 +68,11 @@ static void set_headers(struct http_model *m)
     m->headers[n++] = "Content-Type: application/json";
     m->headers[n++] = "Accept: application/json";
     if (m->target.key) {
-        m->auth = mem_printf("Authorization: Bearer %s", m->target.key);
+        m->auth = mem_printf("%s%s", m->target.dialect->key_header, m->target.key);
         m->headers[n++] = m->auth;
     }
+    if (m->target.dialect->extra_header)
+        m->headers[n++] = m->target.dialect->extra_header;
     m->headers[n] = NULL;
 }
 
@@ -77,6 +81,7 @@ static int http_model_open(struct model *model, const char *spec, const struct m
 {
     struct http_model *m = mem_zero(sizeof *m);
     model->impl = m;
+    m->model = model;
     m->o = *o;
     if (m->o.concurrency < 1)
         m->o.concurrency = CONCURRENCY;
@@ -94,6 +99,7 @@ static int http_model_open(struct model *model, const char *spec, const struct m
     m->shrunk_at = -SHRINK_COOLDOWN;
     set_headers(m);
     const struct chat_target *t = &m->target;
+    model->context = t->num_ctx;
     m->identity = arena_printf(&model->arena, "%s %s %s", t->dialect->name, t->server, t->model);
     if (t->num_ctx)
         m->identity =
@@ -163,7 +169,7 @@ static void give_answer(struct http_model *m, struct job *j, const struct chat_r
     m->failed_in_row = 0;
     m->at_once = m->answered++ ? m->at_once + 0.05 : (double)m->jobs;
     if (m->at_once > (double)m->jobs)
-        m->at_once = 1; /* until the first answer: a wrong key costs one request */
+        m->at_once = (double)m->jobs;
     if (!str_eqz(c->r.model, m->target.model) && m->served_other++ == 0)
         log_info("%s was asked for %s and says that it is %.*s", m->target.server, m->target.model,
                  STR_ARG(c->r.model));
@@ -191,7 +197,7 @@ static void give_failure(struct http_model *m, struct job *j, struct chat_reply 
 static void try_again(struct http_model *m, struct job *j, const struct http_reply *h,
                       struct chat_reply *c, struct arena *a)
 {
-    double wait = c->wait > 0 ? c->wait : backoff(j);
+    double wait = c->wait > 0 ? c->wait : backoff(j) * (c->overloaded ? 2 : 1);
     if (c->slow_down)
         slow_down(m);
     if (c->wait > RETRY_AFTER_MAX) {
@@ -217,6 +223,7 @@ static void arrived(void *ctx, const struct http_reply *h)
     struct http_model *m = j->m;
     struct chat_reply c;
     struct arena a = {0};
+    m->model->timed_out += h->timed_out;
     chat_read(&m->target, h, &c, &a);
     switch (c.kind) {
     case CHAT_ANSWER:
@@ -240,7 +247,7 @@ static void arrived(void *ctx, const struct http_reply *h)
 static int send_job(struct http_model *m, struct job *j)
 {
     struct buf body = {0};
-    if (m->o.max_requests > 0 && m->sent >= m->o.max_requests) {
+    if (m->o.max_requests > 0 && m->model->sent >= m->o.max_requests) {
         char why[80];
         snprintf(why, sizeof why, "the cap of %lld requests is reached",
                  (long long)m->o.max_requests);
@@ -255,7 +262,7 @@ static int send_job(struct http_model *m, struct job *j)
                              .secret = m->target.key != NULL};
     j->tries++;
     j->state = JOB_SENT;
-    m->sent++;
+    m->model->sent++;
     int rc = http_send(m->http, &r, arrived, j, m->e);
     buf_release(&body);
     return rc;
@@ -366,7 +373,8 @@ static int http_model_answer(struct model *model, request_next_fn *next, respons
 
 const struct model_ops model_http = {
     .name = "http",
-    .help = "openai:MODEL (OPENAI_API_KEY), ollama:MODEL (OLLAMA_HOST), http://HOST:PORT/v1#MODEL",
+    .help = "openai:MODEL (OPENAI_API_KEY), anthropic:MODEL (ANTHROPIC_API_KEY), ollama:MODEL "
+            "(OLLAMA_HOST), http://HOST:PORT/v1#MODEL",
     .remote = true,
     .open = http_model_open,
     .close = http_model_close,

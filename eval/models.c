@@ -11,8 +11,13 @@ static const struct {
     const char *prefix;
     const struct model_ops *ops;
 } prefixes[] = {
-    {"replay:", &model_replay}, {"openai:", &model_http},  {"ollama:", &model_http},
-    {"http://", &model_http},   {"https://", &model_http}, {NULL, NULL},
+    {"replay:", &model_replay},
+    {"openai:", &model_http},
+    {"anthropic:", &model_http},
+    {"ollama:", &model_http},
+    {"http://", &model_http},
+    {"https://", &model_http},
+    {NULL, NULL},
 };
 
 static const struct model_ops *ops_of(const char *spec)
@@ -27,10 +32,11 @@ int model_open(struct model *m, const char *spec, const struct model_options *o,
 {
     *m = (struct model){.ops = ops_of(spec)};
     if (!m->ops)
-        return err_code(e, EXIT_USAGE,
-                        "model %s: no such checkpoint folder, and no openai:MODEL, ollama:MODEL, "
-                        "http://HOST:PORT/v1#MODEL or replay:FILE",
-                        strchr(spec, '@') ? "spec" : spec);
+        return err_code(
+            e, EXIT_USAGE,
+            "model %s: no such checkpoint folder, and no openai:MODEL, anthropic:MODEL, "
+            "ollama:MODEL, http://HOST:PORT/v1#MODEL or replay:FILE",
+            strchr(spec, '@') ? "spec" : spec);
     if (m->ops->open(m, spec, o, e)) {
         model_close(m);
         return -1;
