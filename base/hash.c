@@ -132,23 +132,38 @@ uint64_t hash64(const void *data, size_t n, uint64_t seed)
     return mix(k1 ^ n, mix(a ^ k1, b ^ h));
 }
 
+/* Eight tables of the reflected polynomial 0x82F63B78, so that eight bytes cost eight look-ups side by
+ * side ("slicing by 8"; Kounavis and Berry 2005). table[k][b]: the byte b followed by k zero bytes. */
+static void crc_tables(uint32_t table[8][256])
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++)
+            c = c & 1 ? c >> 1 ^ 0x82F63B78u : c >> 1;
+        table[0][i] = c;
+    }
+    for (int k = 1; k < 8; k++)
+        for (int i = 0; i < 256; i++)
+            table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
+}
+
 uint32_t crc32c(uint32_t crc, const void *data, size_t n)
 {
-    /* Table of the reflected polynomial 0x82F63B78, made on first use; racing makers write the same. */
-    static uint32_t table[256];
+    static uint32_t table[8][256]; /* made on first use; racing makers write the same */
     static bool made;
     if (!__atomic_load_n(&made, __ATOMIC_ACQUIRE)) {
-        for (uint32_t i = 0; i < 256; i++) {
-            uint32_t c = i;
-            for (int k = 0; k < 8; k++)
-                c = c & 1 ? c >> 1 ^ 0x82F63B78u : c >> 1;
-            table[i] = c;
-        }
+        crc_tables(table);
         __atomic_store_n(&made, true, __ATOMIC_RELEASE);
     }
     const unsigned char *p = data;
     crc = ~crc;
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t v = load64(p, 8) ^ crc;
+        crc = 0;
+        for (int k = 0; k < 8; k++)
+            crc ^= table[7 - k][v >> (8 * k) & 255];
+    }
     while (n--)
-        crc = table[(crc ^ *p++) & 255] ^ crc >> 8;
+        crc = table[0][(crc ^ *p++) & 255] ^ crc >> 8;
     return ~crc;
 }

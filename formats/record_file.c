@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "formats/record.h"
+#include "formats/record_head.h"
 #include "formats/record_pack.h"
 
 #define MAGIC          "ASSAYREC"
@@ -369,23 +370,42 @@ int record_save(const char *path, const struct schema *s, const void *rec, struc
     return records_close(r, e);
 }
 
-int record_load(const char *path, const struct schema *s, void *rec, struct arena *a, struct err *e)
+/* The only record of a file, whole or without some of its keys. */
+static int load_one(struct records *r, const char *const *without, void *rec, struct arena *a,
+                    struct err *e)
+{
+    struct str payload;
+    struct buf slim = {0};
+    size_t at = r->at;
+    int got = next_frame(r, &payload, e), rc = -1;
+    if (got < 0)
+        return -1;
+    if (got == 0)
+        return err_set(e, "%s: no whole %s in it", r->path, r->schema->name);
+    if (without && record_slim(payload, without, &slim, e))
+        err_wrap(e, "%s: record at byte %zu", r->path, at);
+    else if (record_unpack(r->schema, rec, without ? buf_str(&slim) : payload, a, e))
+        err_wrap(e, "%s: record at byte %zu", r->path, at);
+    else if (r->at < r->map.n)
+        err_set(e, "%s: bytes behind its only record, from byte %zu on", r->path, r->at);
+    else
+        rc = 0;
+    buf_release(&slim);
+    return rc;
+}
+
+int record_load_without(const char *path, const struct schema *s, const char *const *without,
+                        void *rec, struct arena *a, struct err *e)
 {
     struct records *r = records_open(path, s, RECORD_READ, e);
-    int rc = -1;
     if (!r)
         return -1;
-    int got = records_next(r, rec, a, e);
-    if (got == 0)
-        err_set(e, "%s: no whole %s in it", path, s->name);
-    if (got <= 0)
-        goto out;
-    if (r->at < r->map.n) {
-        err_set(e, "%s: bytes behind its only record, from byte %zu on", path, r->at);
-        goto out;
-    }
-    rc = 0;
-out:
+    int rc = load_one(r, without, rec, a, e);
     records_abort(r);
     return rc;
+}
+
+int record_load(const char *path, const struct schema *s, void *rec, struct arena *a, struct err *e)
+{
+    return record_load_without(path, s, NULL, rec, a, e);
 }
