@@ -223,7 +223,7 @@ static void judge_recipe(struct comparison *c, const struct compared_metric *k, 
         x->sd_df = (int64_t)(na > 1 ? na - 1 : 0) + (int64_t)(nb > 1 ? nb - 1 : 0);
     }
     if (x->sd_df > 0)
-        x->sd = sqrt(ss / (double)x->sd_df);
+        x->sd = sqrt(ss / (double)x->sd_df); /* 0 when all seeds agree */
     if (x->same) {
         x->why = "one recipe: the difference between its seeds is its noise";
     } else if (na == 0 || nb == 0) {

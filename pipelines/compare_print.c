@@ -155,12 +155,16 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
                hi = sqrt(df / stats_chi2_quantile(0.025, df));
         buf_printf(out, "; seed sd %.3g (df %lld: the true one is %.2f to %.1f times that)", x->sd,
                    (long long)x->sd_df, lo, hi);
-        if (x->needed > 0)
+        if (x->same)
+            ; /* nothing is to be settled within one recipe */
+        else if (x->needed > 0)
             buf_printf(out, "; about %lld seed%s an arm would settle a difference of %.*f",
                        (long long)x->needed, x->needed == 1 ? "" : "s", digits, fabs(x->effect));
         else if (x->needed < 0)
             buf_printf(out, "; more than 1000 seeds an arm to settle a difference of %.*f", digits,
                        fabs(x->effect));
+    } else if (x->sd_df > 0) {
+        buf_printf(out, "; no spread between the seeds (df %lld)", (long long)x->sd_df);
     } else {
         buf_addz(out, "; no group has two seeds, so its noise is unknown");
     }
