@@ -10,10 +10,17 @@
  * Dropout: element e of sequence s is dropped when word (e & 3) of rng_at(key, e >> 2, s)
  * (base/rng.h) is below p * 2^32, and scaled by 1 / (1 - p) otherwise. e counts within the sequence
  * (t * C + c; attention: (h * T + i) * T + j), s is the id of the sequence in the data, so a mask
- * depends on neither the micro-batch nor the threads nor the rank. The key is made from (seed, step,
- * layer, site).
+ * depends on neither the micro-batch nor the threads nor the rank. The key is made from (seed,
+ * step, layer, site).
  *
  * Reductions run in an order that does not depend on the number of threads: equal bits for any.
+ * Ids, targets and positions that point outside their tables are a failure, never a wild read (the
+ * CPU looks before it computes; a device may report it later, at sync). NaN and infinities go
+ * through to the loss and the norm.
+ *
+ * A backend in a shared object: libassay_NAME.so beside the tool (or in $ASSAY_LIBDIR) exports
+ * `const struct backend_ops *assay_backend(int abi)`, NULL when it was built for another
+ * BACKEND_ABI, and uses err_*, mem_* and backend_fail of the tool.
  */
 #ifndef TRAINER_BACKEND_H
 #define TRAINER_BACKEND_H
@@ -82,7 +89,8 @@ struct backend_ops {
 
     void (*zero)(struct backend *b, struct tensor *x);
 
-    /* y[b,t,:] = wte[ids[b,t],:] + wpe[pos[b] + t,:], then dropout. pos NULL: 0.
+    /* y[b,t,:] = wte[ids[b,t],:] + wpe[pos[b] + t,:], then dropout. pos NULL: 0; pos[b] < 0: the
+     * row is idle, y is 0.
      * y [B,T,C] ids I32 [B,T] wte [V,C] wpe [maxT,C] pos I32 [B] */
     void (*embed_fwd)(struct backend *b, struct tensor *y, const struct tensor *ids,
                       const struct tensor *wte, const struct tensor *wpe, const struct tensor *pos,
@@ -97,7 +105,8 @@ struct backend_ops {
                          struct tensor *mean, struct tensor *rstd, const struct tensor *x,
                          const struct tensor *r, const struct tensor *w, const struct tensor *bias,
                          float eps, struct dropout drop);
-    /* dsum += d norm / d sum of dy; then dr = dropout mask of dsum if dr is not NULL.
+    /* dsum += d norm / d sum of dy; then dr = dsum times the dropout mask if dr is not NULL (dr
+     * may be dsum when there is no dropout).
      * dw +=, dbias +=. dsum holds the gradient that comes down the residual path. */
     void (*add_norm_bwd)(struct backend *b, struct tensor *dsum, struct tensor *dr,
                          struct tensor *dw, struct tensor *dbias, const struct tensor *dy,
@@ -132,8 +141,8 @@ struct backend_ops {
                            const struct tensor *qkv, const struct tensor *pos, int heads);
 
     /* loss[N] = -log softmax(logits[N,V])[targets]; targets I32 [N], -1: ignored, loss 0.
-     * If grad: logits become dlogits = (softmax - onehot) * weight * scale, where scale F32 [1] on
-     * the device is 1 / valid targets of the global batch. Rows that are ignored get 0. */
+     * If grad: logits become dlogits = (softmax - onehot) * scale, where scale F32 [1] on the
+     * device is 1 / valid targets of the global batch. Rows that are ignored get 0. */
     void (*classifier)(struct backend *b, struct tensor *loss, struct tensor *logits,
                        const struct tensor *targets, const struct tensor *scale, bool grad);
 
@@ -141,7 +150,9 @@ struct backend_ops {
     void (*sum_squares)(struct backend *b, struct tensor *dst, const struct tensor *x);
     /* AdamW (Loshchilov and Hutter, arXiv 1711.05101), torch's form: p -= lr * wd * p for decayed
      * segments; m, v updates; p -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps).
-     * grads are read times gscale F32 [1] (clipping). skip F32 [1]: not 0: nothing is done. */
+     * params and grads are whole and indexed from lo to hi; m and v hold this share only, hi - lo
+     * elements. grads are read times gscale F32 [1] (clipping). skip F32 [1]: not 0: nothing is
+     * done. */
     void (*adamw)(struct backend *b, struct tensor *params, const struct tensor *grads,
                   struct tensor *m, struct tensor *v, const struct adamw *h,
                   const struct tensor *gscale, const struct tensor *skip);

@@ -1,17 +1,18 @@
 /* backends: the registry of devices, see backend.h.
  *
  * A backend lives in this binary or in a shared object beside it, so that one build runs anywhere:
- * libassay_NAME.so exports `const struct backend_ops *assay_backend(int abi)`, which returns NULL
- * when it was built for another BACKEND_ABI. The object finds the host's functions (err, mem,
- * backend_fail) in the tool, which is linked with -rdynamic. A library that cannot be loaded (no
- * driver on this machine) costs one sentence and never the program: that is what dlopen is for.
+ * libassay_NAME.so (there, or in $ASSAY_LIBDIR) exports
+ * `const struct backend_ops *assay_backend(int abi)`, which returns NULL when it was built for
+ * another BACKEND_ABI. The object finds the host's functions (err, mem, backend_fail) in the tool,
+ * which is linked with -rdynamic. A library that cannot be loaded (no driver on this machine) costs
+ * one sentence and never the program: that is what dlopen is for.
  */
 #include "trainer/backend.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,9 +41,14 @@ void backend_fail(struct backend *b, const char *fmt, ...)
     b->failed = true;
 }
 
-/* The folder of the running program; it holds the shared objects. */
-static int program_folder(char *out, size_t n, struct err *e)
+/* The folder of the shared objects: the running program's own, or $ASSAY_LIBDIR. */
+static int object_folder(char *out, size_t n, struct err *e)
 {
+    const char *set = getenv("ASSAY_LIBDIR");
+    if (set && *set) {
+        snprintf(out, n, "%s", set);
+        return 0;
+    }
     ssize_t got = readlink("/proc/self/exe", out, n - 1);
     if (got <= 0)
         return err_sys(e, "find the program's own folder");
@@ -55,12 +61,12 @@ static int program_folder(char *out, size_t n, struct err *e)
 
 static const struct backend_ops *load(const char *name, struct err *e)
 {
-    char dir[PATH_MAX], path[PATH_MAX + 64];
-    if (program_folder(dir, sizeof dir, e) < 0)
+    char dir[400], path[sizeof dir + 64];
+    if (object_folder(dir, sizeof dir, e) < 0)
         return NULL;
     snprintf(path, sizeof path, "%s/libassay_%s.so", dir, name);
     if (access(path, F_OK) != 0) {
-        err_set(e, "libassay_%s.so is not beside the tool: it was not built", name);
+        err_set(e, "libassay_%s.so is not in %s: it was not built", name, dir);
         return NULL;
     }
     void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -99,33 +105,45 @@ static int open_one(struct backend *b, const struct registered *r, int device, i
     return 0;
 }
 
+/* "cuda (not built), cpu": every name, with the reason when it does not open here. */
+static void names(char *out, size_t n, const char *leave_out)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (int i = 0; i < REGISTERED && at < n; i++) {
+        struct backend b;
+        struct err why = {0};
+        if (leave_out && strcmp(registry[i].name, leave_out) == 0)
+            continue;
+        bool opens = open_one(&b, &registry[i], 0, 1, &why) == 0;
+        if (opens)
+            backend_close(&b);
+        at += (size_t)snprintf(out + at, n - at, "%s%s%s%.200s%s", at ? ", " : "", registry[i].name,
+                               opens ? "" : " (", opens ? "" : why.msg, opens ? "" : ")");
+    }
+}
+
 int backend_open(struct backend *b, const char *name, int device, int threads, struct err *e)
 {
     *b = (struct backend){0};
     bool any = !name || !*name || strcmp(name, "auto") == 0;
-    char tried[sizeof e->msg / 2] = "";
-    size_t at = 0;
+    char list[sizeof e->msg / 2];
     for (int i = 0; i < REGISTERED; i++) {
         const struct registered *r = &registry[i];
+        struct err why = {0};
         if (!any && strcmp(r->name, name) != 0)
             continue;
-        struct err why = {0};
         if (open_one(b, r, device, threads, &why) == 0)
             return 0;
-        if (!any) {
-            *e = why;
-            return err_wrap(e, "backend %s", name);
-        }
-        if (at < sizeof tried)
-            at += (size_t)snprintf(tried + at, sizeof tried - at, "%s%s (%s)", at ? "; " : "",
-                                   r->name, why.msg);
+        if (any)
+            continue;
+        names(list, sizeof list, name);
+        *e = why;
+        return err_set(e, "backend %s: %.400s; others: %s", name, why.msg, list);
     }
-    if (any)
-        return err_set(e, "no backend opens: %s", tried);
-    for (int i = 0; i < REGISTERED && at < sizeof tried; i++)
-        at += (size_t)snprintf(tried + at, sizeof tried - at, "%s%s", at ? ", " : "",
-                               registry[i].name);
-    return err_code(e, EXIT_USAGE, "no backend is named \"%s\"; there are: %s", name, tried);
+    names(list, sizeof list, NULL);
+    return any ? err_set(e, "no backend opens: %s", list)
+               : err_code(e, EXIT_USAGE, "no backend is named \"%.100s\"; known: %s", name, list);
 }
 
 void backend_close(struct backend *b)

@@ -17,7 +17,8 @@ struct comm_ops {
     int (*open)(struct comm *c, struct backend *b, struct err *e);
     void (*close)(struct comm *c);
     ticket (*all_reduce)(struct comm *c, struct tensor *t, ticket after); /* sum, in place */
-    /* part = this rank's 1/world of the sum over ranks of whole */
+    /* part = this rank's 1/world of the sum over ranks of whole. With one rank part is whole: they
+     * must be the same storage, here and in all_gather. */
     ticket (*reduce_scatter)(struct comm *c, struct tensor *part, const struct tensor *whole,
                              ticket after);
     ticket (*all_gather)(struct comm *c, struct tensor *whole, const struct tensor *part,
@@ -34,7 +35,8 @@ struct comm {
     bool failed;
 };
 
-/* Registry (trainer/comms.c). name NULL or "auto": self when world is 1. */
+/* Registry (trainer/comms.c). rank, world and local are set by the caller (all 0: one rank). name
+ * NULL or "auto": self when world is 1. */
 int comm_open(struct comm *c, const char *name, struct backend *b, struct err *e);
 void comm_close(struct comm *c);
 

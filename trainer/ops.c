@@ -1,157 +1,10 @@
-/* ops: shape checks in front of a backend's rows, see ops.h. Nothing here computes. */
+/* ops: each row of a backend behind its checks, see ops.h. Nothing here computes. */
 #include "trainer/ops.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-
-enum kind { REAL, F32, I32, U64 }; /* REAL: any floating type the backend supports */
-
-/* One argument of a call, as it should be: ndim 0 means "any shape with d[0] elements". */
-struct arg {
-    const char *name;
-    const struct tensor *t;
-    enum kind kind;
-    int ndim;
-    int64_t d[4];
-};
-
-static void dims_text(char *out, size_t n, const int64_t *d, int ndim)
-{
-    size_t at = (size_t)snprintf(out, n, "[");
-    for (int i = 0; i < ndim && at < n; i++)
-        at += (size_t)snprintf(out + at, n - at, "%s%lld", i ? ", " : "", (long long)d[i]);
-    if (at < n)
-        snprintf(out + at, n - at, "]");
-}
-
-static bool kind_ok(const struct backend *b, enum kind k, enum dtype t)
-{
-    switch (k) {
-    case REAL:
-        return t != DTYPE_I32 && t != DTYPE_U64 && b->ops->supports(b, t);
-    case F32:
-        return t == DTYPE_F32;
-    case I32:
-        return t == DTYPE_I32;
-    default:
-        return t == DTYPE_U64;
-    }
-}
-
-static bool arg_ok(struct backend *b, const char *op, const struct arg *a)
-{
-    const struct tensor *t = a->t;
-    if (!t || !t->data) {
-        backend_fail(b, "%s: %s is not there", op, a->name);
-        return false;
-    }
-    if (!kind_ok(b, a->kind, t->type)) {
-        backend_fail(b, "%s: %s has type %s", op, a->name, dtype_name(t->type));
-        return false;
-    }
-    int64_t n = tensor_count(t);
-    bool same = t->ndim >= 1 && t->ndim <= 4 && n >= 0;
-    if (a->ndim == 0)
-        same = same && n == a->d[0];
-    else
-        for (int i = 0; same && i < a->ndim; i++)
-            same = t->ndim == a->ndim && t->dim[i] == a->d[i];
-    if (!same) {
-        char have[96], want[96];
-        dims_text(have, sizeof have, t->dim, t->ndim < 0 || t->ndim > 4 ? 4 : t->ndim);
-        dims_text(want, sizeof want, a->d, a->ndim ? a->ndim : 1);
-        backend_fail(b, "%s: %s is %s, want %s%s", op, a->name, have, want,
-                     a->ndim ? "" : " elements in any shape");
-    }
-    return same;
-}
-
-static bool args_ok(struct backend *b, const char *op, const struct arg *a, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!arg_ok(b, op, &a[i]))
-            return false;
-    return true;
-}
-#define ARGS_OK(b, op, a) args_ok((b), (op), (a), sizeof(a) / sizeof *(a))
-
-/* A shape that others are derived from: present, ndim dimensions, none empty. */
-static bool base_ok(struct backend *b, const char *op, const char *name, const struct tensor *t,
-                    int ndim)
-{
-    bool ok = t && t->data && t->ndim >= 1 && t->ndim <= 4 && (!ndim || t->ndim == ndim) &&
-              tensor_count(t) > 0;
-    if (!ok && ndim)
-        backend_fail(b, "%s: %s must have %d dimensions, none empty", op, name, ndim);
-    else if (!ok)
-        backend_fail(b, "%s: %s is missing or empty", op, name);
-    return ok;
-}
-
-static bool drop_ok(struct backend *b, const char *op, struct dropout drop, int64_t B)
-{
-    if (drop.p == 0)
-        return true;
-    if (!(drop.p > 0 && drop.p < 1)) {
-        backend_fail(b, "%s: dropout of %g is not in [0, 1)", op, (double)drop.p);
-        return false;
-    }
-    const struct arg a[] = {{"dropout's sequence ids", drop.seq, U64, 0, {B}}};
-    return ARGS_OK(b, op, a);
-}
-
-static int64_t last(const struct tensor *t)
-{
-    return t->dim[t->ndim - 1];
-}
-
-/* Heads divide the width of a packed qkv. */
-static bool heads_ok(struct backend *b, const char *op, const struct tensor *qkv, int heads)
-{
-    if (heads > 0 && last(qkv) % 3 == 0 && last(qkv) / 3 % heads == 0)
-        return true;
-    backend_fail(b, "%s: %lld columns of qkv are not 3 x %d heads", op, (long long)last(qkv),
-                 heads);
-    return false;
-}
-
-const char *ops_missing(const struct backend_ops *o)
-{
-    const struct {
-        const char *name;
-        bool there;
-    } rows[] = {
-        {"open", o->open != NULL},
-        {"close", o->close != NULL},
-        {"supports", o->supports != NULL},
-        {"describe", o->describe != NULL},
-        {"memory_free", o->memory_free != NULL},
-        {"alloc", o->alloc != NULL},
-        {"put", o->put != NULL},
-        {"get", o->get != NULL},
-        {"sync", o->sync != NULL},
-        {"embed_fwd", o->embed_fwd != NULL},
-        {"embed_bwd", o->embed_bwd != NULL},
-        {"add_norm_fwd", o->add_norm_fwd != NULL},
-        {"add_norm_bwd", o->add_norm_bwd != NULL},
-        {"linear_fwd", o->linear_fwd != NULL},
-        {"linear_bwd", o->linear_bwd != NULL},
-        {"attention_fwd", o->attention_fwd != NULL},
-        {"attention_bwd", o->attention_bwd != NULL},
-        {"kv_write", o->kv_write != NULL},
-        {"attention_step", o->attention_step != NULL},
-        {"classifier", o->classifier != NULL},
-        {"sum_squares", o->sum_squares != NULL},
-        {"adamw", o->adamw != NULL},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!rows[i].there)
-            return rows[i].name;
-    return NULL;
-}
+#include "trainer/ops_check.h"
 
 void *op_alloc(struct backend *b, size_t n)
 {
@@ -262,7 +115,7 @@ void op_add_norm_fwd(struct backend *b, struct tensor *sum, struct tensor *y, st
     const char *op = "add_norm_fwd";
     if (b->failed || !base_ok(b, op, "x", x, r && drop.p != 0 ? 3 : 0))
         return;
-    int64_t n = tensor_count(x), C = last(x), N = n / C;
+    int64_t n = tensor_count(x), C = last_dim(x), N = n / C;
     const struct arg a[] = {
         {"x", x, REAL, 0, {n}},
         {"y", y, REAL, 0, {n}},
@@ -292,7 +145,7 @@ void op_add_norm_bwd(struct backend *b, struct tensor *dsum, struct tensor *dr, 
     const char *op = "add_norm_bwd";
     if (b->failed || !base_ok(b, op, "sum", sum, dr && drop.p != 0 ? 3 : 0))
         return;
-    int64_t n = tensor_count(sum), C = last(sum), N = n / C;
+    int64_t n = tensor_count(sum), C = last_dim(sum), N = n / C;
     const struct arg a[] = {
         {"sum", sum, REAL, 0, {n}},
         {"dsum", dsum, REAL, 0, {n}},
@@ -326,7 +179,7 @@ void op_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,
     const char *op = "linear_fwd";
     if (b->failed || !base_ok(b, op, "x", x, 0) || !base_ok(b, op, "y", y, 0))
         return;
-    int64_t I = last(x), N = tensor_count(x) / I, O = last(y);
+    int64_t I = last_dim(x), N = tensor_count(x) / I, O = last_dim(y);
     const struct arg a[] = {
         {"x", x, REAL, 0, {N * I}},
         {"y", y, REAL, 0, {N * O}},
@@ -350,7 +203,7 @@ void op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, str
     const char *op = "linear_bwd";
     if (b->failed || !base_ok(b, op, "x", x, 0) || !base_ok(b, op, "dy", dy, 0))
         return;
-    int64_t I = last(x), N = tensor_count(x) / I, O = last(dy);
+    int64_t I = last_dim(x), N = tensor_count(x) / I, O = last_dim(dy);
     const struct arg a[] = {
         {"x", x, REAL, 0, {N * I}},
         {"dy", dy, REAL, 0, {N * O}},
@@ -440,7 +293,7 @@ void op_attention_step(struct backend *b, struct tensor *y, struct tensor *k, st
     const char *op = "attention_step";
     if (b->failed || !base_ok(b, op, "qkv", qkv, 0) || !heads_ok(b, op, qkv, heads))
         return;
-    int64_t B = tensor_count(qkv) / last(qkv), C = last(qkv) / 3;
+    int64_t B = tensor_count(qkv) / last_dim(qkv), C = last_dim(qkv) / 3;
     const struct arg a[] = {
         {"qkv", qkv, REAL, 0, {B * 3 * C}},
         {"y", y, REAL, 0, {B * C}},
@@ -455,7 +308,7 @@ void op_classifier(struct backend *b, struct tensor *loss, struct tensor *logits
     const char *op = "classifier";
     if (b->failed || !base_ok(b, op, "logits", logits, 0))
         return;
-    int64_t V = last(logits), N = tensor_count(logits) / V;
+    int64_t V = last_dim(logits), N = tensor_count(logits) / V;
     const struct arg a[] = {
         {"logits", logits, REAL, 0, {N * V}},
         {"loss", loss, F32, 0, {N}},
@@ -477,26 +330,6 @@ void op_sum_squares(struct backend *b, struct tensor *dst, const struct tensor *
     };
     if (ARGS_OK(b, op, a))
         b->ops->sum_squares(b, dst, x);
-}
-
-static bool segments_ok(struct backend *b, const char *op, const struct adamw *h)
-{
-    int64_t at = h->lo;
-    for (int i = 0; i < h->nsegments; i++) {
-        const struct adamw_segment *s = &h->segments[i];
-        if (s->end <= h->lo || s->begin >= h->hi)
-            continue;
-        if (at == h->lo ? s->begin > at : s->begin != at) {
-            backend_fail(b, "%s: segment %d begins at %lld, want %lld", op, i, (long long)s->begin,
-                         (long long)at);
-            return false;
-        }
-        at = s->end;
-    }
-    if (at < h->hi)
-        backend_fail(b, "%s: the segments end at %lld before %lld", op, (long long)at,
-                     (long long)h->hi);
-    return at >= h->hi;
 }
 
 void op_adamw(struct backend *b, struct tensor *params, const struct tensor *grads,

@@ -296,6 +296,23 @@ static void test_registry(const char *backend)
     CHECK(op_sync(&b, &e) == 0 && got[0] == 0 && got[99] == 0, "and are composed then");
     backend_close(&b);
     backend_close(&b); /* a zeroed one */
+    char path[512];
+    snprintf(path, sizeof path, "%s/libassay_cuda.so", tap_tmp());
+    setenv("ASSAY_LIBDIR", tap_tmp(), 1);
+    CHECK(backend_open(&b, "cuda", 0, 1, &e) < 0 && strstr(e.msg, "not built") &&
+              strstr(e.msg, "cpu"),
+          "a backend whose object is missing: %s", e.msg);
+    FILE *f = fopen(path, "w");
+    fputs("not an object\n", f);
+    fclose(f);
+    CHECK(backend_open(&b, "cuda", 0, 1, &e) < 0 && strstr(e.msg, "libassay_cuda.so"),
+          "an object that cannot be loaded costs a sentence: %s", e.msg);
+    CHECK(backend_open(&b, NULL, 0, 1, &e) == 0 && strcmp(b.ops->name, "cpu") == 0,
+          "and the next backend is taken");
+    backend_close(&b);
+    unlink(path);
+    rmdir(tap_tmp());
+    unsetenv("ASSAY_LIBDIR");
     int lines = 0;
     backend_list(count_line, &lines);
     CHECK(lines >= 2, "the list has a line for each backend, there or not");

@@ -155,8 +155,8 @@ static void test_threads(void)
 }
 
 /* A row's product must not depend on the rows beside it, so that an evaluation has the same bits
- * for any batch size. Holds from 16 rows on where oneDNN uses AVX-512 (linear.c); its AVX2 kernel sums
- * in an order that depends on the number of rows, so there only the values can be checked. */
+ * for any batch size. Holds from 16 rows on where oneDNN uses AVX-512 (linear.c); its AVX2 kernel
+ * sums in an order that depends on the number of rows, so there only the values can be checked. */
 static void test_rows_alone(void)
 {
     char dnnl[96];

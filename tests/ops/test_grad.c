@@ -1,5 +1,6 @@
 /* test_grad: the gradients of a backend against finite differences of the double reference's
- * forward pass. So a backward pass that is wrong in the backend and in the reference alike is found.
+ * forward pass. So a backward pass that is wrong in the backend and in the reference alike is
+ * found.
  *
  * The loss is the sum of dy * y. A central difference with h = 1e-4 in double is good to about
  * 1e-8; the bound is that of the backend's floats.

@@ -13,8 +13,8 @@ struct classifier_job {
     bool grad;
 };
 
-/* -log softmax = log(sum of exp(x - max)) + max - x[target]. A NaN in the row makes the sum NaN, and
- * so the loss and the whole gradient; so does a maximum of +inf, by inf - inf. */
+/* -log softmax = log(sum of exp(x - max)) + max - x[target]. A NaN in the row makes the sum NaN,
+ * and so the loss and the whole gradient; so does a maximum of +inf, by inf - inf. */
 static void row(const struct classifier_job *j, int64_t i)
 {
     const struct vec *v = j->c->vec;

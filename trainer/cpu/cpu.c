@@ -36,9 +36,9 @@ struct cpu *cpu_of(const struct backend *b)
 static int cpu_open(struct backend *b, int device, int threads, struct err *e)
 {
     if (device != 0)
-        return err_code(e, EXIT_USAGE, "cpu: there is device 0 only, not %d", device);
+        return err_code(e, EXIT_USAGE, "there is device 0 only, not %d", device);
     if (threads < 0 || threads > MAX_THREADS)
-        return err_code(e, EXIT_USAGE, "cpu: %d threads, want 0 (all usable) to %d", threads,
+        return err_code(e, EXIT_USAGE, "%d threads, want 0 (all usable) to %d", threads,
                         MAX_THREADS);
     if (threads == 0)
         threads = thread_cpus();
@@ -47,7 +47,7 @@ static int cpu_open(struct backend *b, int device, int threads, struct err *e)
         return -1;
     struct pool *pool = pool_new(threads, e);
     if (!pool)
-        return err_wrap(e, "cpu");
+        return -1;
     struct cpu *c = mem_zero(sizeof *c);
     c->pool = pool;
     c->vec = vec;

@@ -41,9 +41,10 @@ void cpu_model(char *out, size_t n)
 }
 
 /* A number in a file of the control group; -1 if absent or "max". */
-static int64_t number_in(const char *path)
+static int64_t number_in(const char *dir, const char *name)
 {
-    char text[64];
+    char path[700], text[64];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *f = fopen(path, "r");
     if (!f)
         return -1;
@@ -54,28 +55,38 @@ static int64_t number_in(const char *path)
     return got && end != text ? (int64_t)v : -1;
 }
 
+/* What the limit of a group leaves; its cached files count as free, the kernel drops them. */
+static int64_t group_left(const char *dir, const char *limit_name, const char *used_name)
+{
+    int64_t limit = number_in(dir, limit_name), used = number_in(dir, used_name);
+    if (limit < 0 || used < 0)
+        return -1;
+    char path[700], text[64];
+    snprintf(path, sizeof path, "%s/memory.stat", dir);
+    if (proc_value(path, "inactive_file", text, sizeof text) == 0)
+        used -= (int64_t)strtoll(text, NULL, 10);
+    return limit > used ? limit - used : 0;
+}
+
 int64_t machine_memory_free(void)
 {
-    static const struct {
-        const char *limit, *used;
-    } groups[] = {
-        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-         "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
-    };
-    char text[64];
-    int64_t have = -1;
+    char text[512], own[600];
+    int64_t least = -1;
     if (proc_value("/proc/meminfo", "MemAvailable", text, sizeof text) == 0)
-        have = (int64_t)strtoll(text, NULL, 10) * 1024;
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        int64_t limit = number_in(groups[i].limit), used = number_in(groups[i].used);
-        if (limit < 0 || used < 0)
-            continue;
-        int64_t left = limit > used ? limit - used : 0;
-        if (have < 0 || left < have)
-            have = left;
-    }
-    return have;
+        least = (int64_t)strtoll(text, NULL, 10) * 1024;
+    /* Version 2: the process's own group, and the mount's root, which is it in a container. */
+    snprintf(own, sizeof own, "/sys/fs/cgroup");
+    if (proc_value("/proc/self/cgroup", "0::", text, sizeof text) == 0)
+        snprintf(own, sizeof own, "/sys/fs/cgroup%s", text);
+    const int64_t left[] = {
+        group_left(own, "memory.max", "memory.current"),
+        group_left("/sys/fs/cgroup", "memory.max", "memory.current"),
+        group_left("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    };
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (left[i] >= 0 && (least < 0 || left[i] < least))
+            least = left[i];
+    return least;
 }
 
 #ifdef __x86_64__
@@ -122,8 +133,8 @@ const struct vec *cpu_vec(struct err *e)
             return l->vec;
     }
     if (want && *want)
-        err_code(e, EXIT_USAGE, "cpu: ASSAY_CPU_LEVEL is \"%s\": not a level this CPU has", want);
+        err_code(e, EXIT_USAGE, "ASSAY_CPU_LEVEL is \"%s\": not a level this CPU has", want);
     else
-        err_set(e, "cpu: this CPU is older than the x86-64-v2 level (SSE 4.2, 2009)");
+        err_set(e, "this CPU is older than the x86-64-v2 level (SSE 4.2, 2009)");
     return NULL;
 }

@@ -1,10 +1,11 @@
 /* pool: threads that take numbered tasks, see pool.h.
  *
  * Why not `omp parallel for`: its barrier waits for every thread, also for one that another process
- * has pushed off its core, and how it waits (spinning for milliseconds, or sleeping at once) can only
- * be chosen by the environment of the process. Here the caller takes tasks itself, and waits only for
- * tasks that others have begun: when the other cores are busy it does all of the work and loses
- * nothing. Waiting is a short spin that yields the core, then sleep.
+ * has pushed off its core, and how it waits (spinning for milliseconds, or sleeping at once) can
+ * only be chosen by the environment of the process. Here the caller takes tasks itself, and waits
+ * only for tasks that others have begun: when the other cores are busy it does all of the work and
+ * loses nothing. Waiting is a short spin that yields the core, then sleep. Measured on 2 cores with
+ * a load of 8: a training step of 3 layers x 192 takes 350-560 ms with OpenMP, 47 ms with this.
  *
  * A job is published in one word: its number above, the next task below. Taking a task is a
  * compare-and-swap on that word, so a thread that comes late and still holds the word of an old job
