@@ -172,6 +172,22 @@ static int collect_pretrain(struct collector *c, struct err *e)
     return collect_curve(c, dir, e);
 }
 
+/* The hash of the items that are answered, from the folder's manifest: the file may be elsewhere. */
+static int instruct_hash(struct collector *c, const char *data, struct err *e)
+{
+    struct json *m = manifest_read(data, e);
+    if (!m)
+        return -1;
+    const struct json *out = json_get(m, "outputs");
+    for (size_t i = 0; i < json_size(out); i++)
+        if (str_eqz(json_str(json_get(json_at(out, i), "path")), "instruct_test.msgpack"))
+            c->r->data.instruct_hash =
+                str_copy(c->a, json_str(json_get(json_at(out, i), "sha256")));
+    json_free(m);
+    return 0;
+}
+
+/* From manifests alone, so that a run whose data lie on another machine can be collected. */
 static int collect_data(struct collector *c, struct err *e)
 {
     struct result_data *d = &c->r->data;
@@ -182,29 +198,28 @@ static int collect_data(struct collector *c, struct err *e)
         if (manifest_hash(data, hex, e) != 0)
             return -1;
         d->data_hash = str_z(arena_strdup(c->a, hex));
-        const char *items = path_join(c->a, data, "instruct_test.msgpack");
-        if (file_exists(items)) {
-            if (manifest_hash(items, hex, e) != 0)
-                return -1;
-            d->instruct_hash = str_z(arena_strdup(c->a, hex));
-        }
+        if (instruct_hash(c, data, e) != 0)
+            return -1;
     }
     const char *shards = path_join(c->a, c->data_dir, "shards");
     if (cfg->data.kind == DATA_SHARDS || !file_exists(manifest_path(c->a, shards)))
         return 0;
-    struct tokens t = {0};
-    if (tokens_open(&t, shards, "train", e) != 0)
-        return -1;
-    d->vocab_hash = str_copy(c->a, t.info.vocab_hash);
-    d->text_hash = str_copy(c->a, t.info.text_hash);
-    d->vocab_size = t.info.vocab_size;
-    d->train_tokens = t.info.train_tokens;
-    d->test_tokens = t.info.test_tokens;
-    d->train_docs = t.info.train_docs;
-    d->test_docs = t.info.test_docs;
-    d->train_bytes = t.info.train_bytes;
-    d->test_bytes = t.info.test_bytes;
-    tokens_close(&t);
+    struct shard_info t;
+    struct json *m = manifest_read(shards, e);
+    if (!m || json_to_struct(&shard_info_schema, &t, json_get(m, "facts"), c->a, e) != 0) {
+        json_free(m);
+        return err_wrap(e, "%s", shards);
+    }
+    json_free(m);
+    d->vocab_hash = t.vocab_hash;
+    d->text_hash = t.text_hash;
+    d->vocab_size = t.vocab_size;
+    d->train_tokens = t.train_tokens;
+    d->test_tokens = t.test_tokens;
+    d->train_docs = t.train_docs;
+    d->test_docs = t.test_docs;
+    d->train_bytes = t.train_bytes;
+    d->test_bytes = t.test_bytes;
     return 0;
 }
 

@@ -18,6 +18,9 @@ HARDWARE ?=
 # Stages that compute take one lock, so -j never trains twice on one machine.
 LOCK     ?= flock $(RUNS_DIR)/.lock
 
+# Before a stage's command: a stage of an unpacked run whose bulk is not here is sealed, and left.
+UNSEALED = if test -e $(1)/packed.ini -a -e $@; then $(TOOL) sealed $@ --run $(1) --sections "$(basename $(notdir $(filter %.stamp,$^)))" && exit 0; test $$? = 4 || exit 1; fi; 
+
 DEMO := demo-base-1 demo-base-2 demo-slow-1
 HARDWARE_INI := $(HARDWARE:%=pipelines/hardware/%.ini)
 

@@ -1,0 +1,440 @@
+/* pack: run folders into archives and back, see pack.h. */
+#include "pipelines/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "formats/manifest.h"
+#include "pipelines/tar.h"
+
+#define SCHEMA "assay pack"
+enum { VERSION = 1, MAX_DEPTH = 32, MAX_LIST = 16 << 20 };
+
+/* ---- packing: which files ------------------------------------------------------------------- */
+
+struct member {
+    const char *rel, *target; /* target: of a link */
+    struct file_map map;      /* kept: a journal may grow while we read */
+};
+struct packer {
+    const char *dir;
+    const struct pack_options *o;
+    struct member *v;
+    size_t n;
+    struct json *left;
+    struct arena *a;
+};
+
+static bool is_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+static int take(struct packer *p, const char *rel, struct err *e)
+{
+    p->v = mem_grow(p->v, (p->n + 1) * sizeof *p->v);
+    struct member *m = &p->v[p->n];
+    *m = (struct member){.rel = rel};
+    if (file_map(path_join(p->a, p->dir, rel), &m->map, e))
+        return -1;
+    p->n++;
+    return 0;
+}
+
+static int take_link(struct packer *p, const char *rel, struct err *e)
+{
+    char target[101];
+    const char *path = path_join(p->a, p->dir, rel);
+    ssize_t n = readlink(path, target, sizeof target);
+    if (n < 0)
+        return err_sys(e, "read link %s", path);
+    if (n == sizeof target || memchr(target, '/', (size_t)n))
+        return 0; /* not one of ours */
+    p->v = mem_grow(p->v, (p->n + 1) * sizeof *p->v);
+    p->v[p->n++] = (struct member){.rel = rel, .target = arena_bytes(p->a, target, (size_t)n)};
+    return 0;
+}
+
+static bool is_manifest(const char *name)
+{
+    return strcmp(name, "manifest.json") == 0 || str_ends(str_z(name), ".manifest.json");
+}
+
+/* Is step folder `rel` what latest or best of its folder point to? Others stay behind. */
+static bool linked(struct packer *p, const char *rel)
+{
+    const char *parent = path_dir(p->a, rel), *name = path_base(rel);
+    const char *const links[] = {"latest", "best"};
+    for (int i = 0; i < 2; i++) {
+        char target[256];
+        const char *at = path_join(p->a, p->dir, path_join(p->a, parent, links[i]));
+        ssize_t n = readlink(at, target, sizeof target - 1);
+        if (n > 0 && strlen(name) == (size_t)n && memcmp(name, target, (size_t)n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool wanted(struct packer *p, const char *rel)
+{
+    const char *name = path_base(rel);
+    if (is_manifest(name) || strcmp(name, "metrics.jsonl") == 0 ||
+        strcmp(name, "segments.jsonl") == 0)
+        return true;
+    bool of_model = strcmp(name, "model.safetensors") == 0 || strcmp(name, "config.json") == 0;
+    bool of_optimizer =
+        strcmp(name, "optimizer.safetensors") == 0 || strcmp(name, "state.msgpack") == 0;
+    return ((p->o->model && of_model) || (p->o->optimizer && of_optimizer)) &&
+           linked(p, path_dir(p->a, rel));
+}
+
+/* Sum of the bytes of an artefact's outputs. */
+static int64_t bulk(const struct json *manifest)
+{
+    const struct json *out = json_get(manifest, "outputs");
+    int64_t sum = 0;
+    for (size_t i = 0; i < json_size(out); i++)
+        sum += json_int(json_get(json_at(out, i), "bytes"), 0);
+    return sum;
+}
+
+/* Whether the artefact goes along whole; if not it is listed as left behind. */
+static int small_enough(struct packer *p, const char *rel, bool *whole, struct err *e)
+{
+    const char *path = path_join(p->a, p->dir, rel);
+    *whole = false;
+    if (!file_exists(manifest_path(p->a, path)))
+        return 0;
+    struct json *m = manifest_read(path, e);
+    if (!m)
+        return -1;
+    int64_t bytes = bulk(m);
+    *whole = bytes <= p->o->small;
+    if (!*whole) {
+        struct json *l = json_obj();
+        json_put(l, "artefact", json_of_z(rel));
+        json_put(l, "bytes", json_of_int(bytes));
+        json_push(p->left, l);
+    }
+    json_free(m);
+    return 0;
+}
+
+static int walk(struct packer *p, const char *rel, bool all, int depth, struct err *e)
+{
+    struct strs names;
+    if (depth > MAX_DEPTH)
+        return err_set(e, "%s: folders nested deeper than %d", p->dir, MAX_DEPTH);
+    if (file_list(path_join(p->a, p->dir, rel), &names, p->a, e))
+        return -1;
+    for (size_t i = 0; i < names.n; i++) {
+        const char *name = str_dup(p->a, names.v[i]);
+        const char *at = strcmp(rel, ".") == 0 ? name : path_join(p->a, rel, name);
+        const char *path = path_join(p->a, p->dir, at);
+        int rc = 0;
+        if (name[0] == '.')
+            continue;
+        if (is_link(path))
+            rc = p->o->model || p->o->optimizer ? take_link(p, at, e) : 0;
+        else if (file_is_dir(path))
+            rc = walk(p, at, all, depth + 1, e);
+        else if (all || wanted(p, at))
+            rc = take(p, at, e);
+        if (rc)
+            return -1;
+    }
+    return 0;
+}
+
+/* The run folder's own entries: each is an artefact, a folder of artefacts, or a plain file. */
+static int choose(struct packer *p, struct err *e)
+{
+    struct strs names;
+    if (file_list(p->dir, &names, p->a, e))
+        return -1;
+    for (size_t i = 0; i < names.n; i++) {
+        const char *name = str_dup(p->a, names.v[i]), *path = path_join(p->a, p->dir, name);
+        bool whole = false;
+        if (name[0] == '.' || is_link(path) || str_starts(names.v[i], "packed."))
+            continue;
+        bool scores = strcmp(name, "eval") == 0 || strcmp(name, "scores") == 0;
+        bool models = strcmp(name, "pretrain") == 0 || strcmp(name, "finetune") == 0;
+        bool plain = strcmp(name, "run.ini") == 0 || strcmp(name, "result.msgpack") == 0;
+        if (!scores && !models && !plain && !is_manifest(name) && small_enough(p, name, &whole, e))
+            return -1;
+        if (file_is_dir(path)                     ? walk(p, name, whole || scores, 0, e)
+            : whole || plain || is_manifest(name) ? take(p, name, e)
+                                                  : 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- packing: the archive --------------------------------------------------------------------- */
+
+static struct json *list_of(struct packer *p, const char *run)
+{
+    struct json *doc = json_obj(), *files = json_arr();
+    json_put(doc, "schema", json_of_z(SCHEMA));
+    json_put(doc, "version", json_of_int(VERSION));
+    json_put(doc, "run", json_of_z(run));
+    for (size_t i = 0; i < p->n; i++) {
+        const struct member *m = &p->v[i];
+        struct json *f = json_obj();
+        char hex[SHA256_HEX];
+        json_put(f, "path", json_of_z(m->rel));
+        if (m->target) {
+            json_put(f, "link", json_of_z(m->target));
+        } else {
+            sha256_hex((struct str){(const char *)m->map.p, m->map.n}, hex);
+            json_put(f, "bytes", json_of_int((int64_t)m->map.n));
+            json_put(f, "sha256", json_of_z(hex));
+        }
+        json_push(files, f);
+    }
+    json_put(doc, "files", files);
+    json_put(doc, "left", p->left);
+    p->left = NULL;
+    return doc;
+}
+
+static int write_archive(struct packer *p, const char *run, const char *out, struct packed *sum,
+                         struct err *e)
+{
+    struct file_out to = {0};
+    struct buf text = {0};
+    struct json *doc = list_of(p, run);
+    int rc = -1;
+    json_write_pretty(doc, &text);
+    sum->left = (int64_t)json_size(json_get(doc, "left"));
+    if (file_create(&to, out, e) ||
+        tar_put_bytes(&to, arena_printf(p->a, "%s/packed.json", run), buf_str(&text), e))
+        goto out;
+    for (size_t i = 0; i < p->n; i++) {
+        const struct member *m = &p->v[i];
+        const char *name = arena_printf(p->a, "%s/%s", run, m->rel);
+        struct str bytes = {(const char *)m->map.p, m->map.n};
+        if (m->target ? tar_put_link(&to, name, m->target, e) : tar_put_bytes(&to, name, bytes, e))
+            goto out;
+        sum->files++;
+        sum->bytes += (int64_t)m->map.n;
+    }
+    if (tar_end(&to, e) || file_commit(&to, e))
+        goto out;
+    rc = 0;
+out:
+    if (rc)
+        file_abort(&to);
+    json_free(doc);
+    buf_release(&text);
+    return rc;
+}
+
+int pack_run(const char *dir, const char *out, const struct pack_options *o, struct packed *sum,
+             struct arena *a, struct err *e)
+{
+    struct packer p = {.dir = dir, .o = o, .left = json_arr(), .a = a};
+    const char *run = path_base(dir);
+    int rc = -1;
+    *sum = (struct packed){.run = str_z(run)};
+    if (!file_exists(path_join(a, dir, "run.ini")))
+        err_set(e, "%s: not a run folder, it has no run.ini", dir);
+    else if (!tar_name_ok(run) || run[0] == '.')
+        err_set(e, "%s: give the run folder by its name", dir);
+    else if (choose(&p, e) == 0)
+        rc = write_archive(&p, run, out, sum, e);
+    for (size_t i = 0; i < p.n; i++)
+        if (!p.v[i].target)
+            file_unmap(&p.v[i].map);
+    free(p.v);
+    json_free(p.left);
+    return rc;
+}
+
+/* ---- unpacking -------------------------------------------------------------------------------- */
+
+struct opener {
+    struct tar t;
+    struct json *doc;
+    const struct json *files;
+    struct map at; /* of paths */
+    bool *seen;
+    const char *tmp;
+    struct packed *sum;
+    struct arena *a;
+};
+
+static bool plain_name(struct str s)
+{
+    return s.n && s.p[0] != '.' && !memchr(s.p, '/', s.n) && !memchr(s.p, 0, s.n);
+}
+
+static int check_list(struct opener *u, struct err *e)
+{
+    const struct json *d = u->doc;
+    if (!str_eqz(json_str(json_get(d, "schema")), SCHEMA))
+        return err_set(e, "its packed.json is not the list of a pack");
+    if (json_int(json_get(d, "version"), -1) != VERSION)
+        return err_set(e, "want pack version %d, file has %lld", VERSION,
+                       (long long)json_int(json_get(d, "version"), -1));
+    u->files = json_get(d, "files");
+    for (size_t i = 0; i < json_size(u->files); i++) {
+        const struct json *f = json_at(u->files, i);
+        struct str path = json_str(json_get(f, "path")), link = json_str(json_get(f, "link"));
+        int added = 0;
+        if (!path.n || memchr(path.p, 0, path.n) || !tar_name_ok(str_dup(u->a, path)) ||
+            str_starts(path, "packed."))
+            return err_set(e, "packed.json: \"%.*s\" can't be a file of a run", STR_ARG(path));
+        if (link.n ? !plain_name(link) : json_str(json_get(f, "sha256")).n != 64)
+            return err_set(e, "packed.json: %.*s has no hash and is no link within its folder",
+                           STR_ARG(path));
+        map_add(&u->at, path, (int64_t)i, &added);
+        if (!added)
+            return err_set(e, "packed.json: %.*s stands there twice", STR_ARG(path));
+    }
+    u->seen = mem_array(json_size(u->files) + 1, sizeof *u->seen);
+    return 0;
+}
+
+/* The first file of the archive: whose run it is and what belongs to it. */
+static int read_list(struct opener *u, struct err *e)
+{
+    struct tar_entry x;
+    int got = tar_next(&u->t, &x, e);
+    if (got < 0)
+        return -1;
+    struct str rest = str_z(x.name), run = got ? str_cut(&rest, '/') : (struct str){0};
+    if (!got || !str_eqz(rest, "packed.json") || x.kind != '0' || !plain_name(run))
+        return err_set(e, "its first file is not NAME/packed.json: not made by assay pack");
+    if (x.size > MAX_LIST)
+        return err_set(e, "its list is longer than %d bytes", MAX_LIST);
+    char *text = arena_alloc(u->a, (size_t)x.size + 1);
+    for (int64_t n = 0, k; n < x.size; n += k)
+        if ((k = tar_read(&u->t, text + n, (size_t)(x.size - n), e)) < 0)
+            return -1;
+    if (!(u->doc = json_parse((struct str){text, (size_t)x.size}, e)))
+        return -1;
+    u->sum->run = str_copy(u->a, run);
+    return check_list(u, e) || file_write_all(path_join(u->a, u->tmp, "packed.json"),
+                                              (struct str){text, (size_t)x.size}, e)
+               ? -1
+               : 0;
+}
+
+static int one_file(struct opener *u, const struct json *f, const char *path, struct err *e)
+{
+    struct file_out out = {0};
+    struct sha256 h;
+    char hex[SHA256_HEX], *piece = mem_alloc(1 << 18);
+    int64_t k, n = 0;
+    int rc = -1;
+    sha256_begin(&h);
+    if (file_create(&out, path, e))
+        goto out;
+    while ((k = tar_read(&u->t, piece, 1 << 18, e)) > 0) {
+        sha256_add(&h, piece, (size_t)k);
+        n += k;
+        if (file_put(&out, piece, (size_t)k, e))
+            goto out;
+    }
+    rc = k < 0 ? -1 : 0;
+out:
+    sha256_end_hex(&h, hex);
+    free(piece);
+    if (rc == 0 && !str_eqz(json_str(json_get(f, "sha256")), hex))
+        rc = err_set(e, "%.*s is damaged: its SHA-256 is %s",
+                     STR_ARG(json_str(json_get(f, "path"))), hex);
+    if (rc == 0)
+        rc = file_commit(&out, e);
+    if (rc)
+        file_abort(&out);
+    u->sum->files++;
+    u->sum->bytes += n;
+    return rc;
+}
+
+static int one_entry(struct opener *u, const struct tar_entry *x, struct err *e)
+{
+    struct str rest = str_z(x->name), run = str_cut(&rest, '/');
+    ptrdiff_t i = str_eq(run, u->sum->run) ? map_find(&u->at, rest) : -1;
+    if (i < 0)
+        return err_set(e, "%s is not in its list", x->name);
+    const struct json *f = json_at(u->files, (size_t)u->at.value[i]);
+    struct str link = json_str(json_get(f, "link"));
+    const char *path = path_join(u->a, u->tmp, str_dup(u->a, rest));
+    if (u->seen[i])
+        return err_set(e, "%s is in it twice", x->name);
+    u->seen[i] = true;
+    if (!link.n)
+        return x->kind == '0' ? one_file(u, f, path, e)
+                              : err_set(e, "%s is not the file of its list", x->name);
+    if (x->kind != '2' || !str_eqz(link, x->target))
+        return err_set(e, "%s is not the link of its list", x->name);
+    return file_mkdirs_for(path, e) ? -1 : file_symlink(x->target, path, e);
+}
+
+static int all_entries(struct opener *u, struct err *e)
+{
+    struct tar_entry x;
+    int got;
+    while ((got = tar_next(&u->t, &x, e)) == 1)
+        if (x.kind != '5' && one_entry(u, &x, e))
+            return -1;
+    if (got < 0)
+        return -1;
+    for (size_t i = 0; i < json_size(u->files); i++)
+        if (!u->seen[i])
+            return err_set(e, "%.*s is missing in it", STR_ARG(u->at.key[i]));
+    u->sum->left = (int64_t)json_size(json_get(u->doc, "left"));
+    const char *ini = path_join(u->a, u->tmp, "run.ini");
+    struct buf text = {0};
+    int rc = file_read(ini, &text, 0, e) ||
+                     file_write_all(path_join(u->a, u->tmp, "packed.ini"), buf_str(&text), e)
+                 ? -1
+                 : 0;
+    buf_release(&text);
+    return rc;
+}
+
+/* The old folder steps aside, the new one takes its name, the old one goes. */
+static int put_in_place(struct opener *u, const char *to, bool replace, struct err *e)
+{
+    const char *aside = arena_printf(u->a, "%s.old", u->tmp);
+    if (!file_exists(to))
+        return file_rename_dir(u->tmp, to, e);
+    if (!replace)
+        return err_set(e, "%s is there already; --replace puts the archive's in its place", to);
+    if (file_rename_dir(to, aside, e) || file_rename_dir(u->tmp, to, e))
+        return -1;
+    return file_remove_tree(aside, e);
+}
+
+int pack_open(const char *archive, const char *runs, bool replace, struct packed *sum,
+              struct arena *a, struct err *e)
+{
+    struct opener u = {.sum = sum, .a = a};
+    int rc = -1;
+    *sum = (struct packed){0};
+    u.tmp = arena_printf(a, "%s/.unpack.%d", runs, (int)getpid());
+    if (tar_open(&u.t, archive, e) == 0 && file_mkdirs(u.tmp, e) == 0) {
+        rc = read_list(&u, e) || all_entries(&u, e) ? err_wrap(e, "unpack %s", archive) : 0;
+        if (rc == 0)
+            rc = put_in_place(&u, path_join(a, runs, str_dup(a, sum->run)), replace, e);
+    }
+    if (rc) {
+        struct err ignored;
+        file_remove_tree(u.tmp, &ignored);
+    }
+    tar_close(&u.t);
+    map_release(&u.at);
+    free(u.seen);
+    json_free(u.doc);
+    return rc;
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Going home: a run packed on one machine and unpacked on another, where make leaves what is sealed.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+mkdir -p "$tmp/files" "$tmp/home"
+cat > "$tmp/files/tiny.ini" <<'INI'
+[data]
+kind = corpus
+docs = 400
+holdout = 0.1
+[vocab]
+size = 400
+[model]
+layers = 1
+heads = 2
+width = 32
+context = 128
+[train]
+tokens = 8K
+batch = 4
+[finetune]
+seeds = 1
+epochs = 1
+[eval]
+max_new_tokens = 4
+INI
+go() { make run DEPS=0 BUILD="$BUILD" RUN_FILES="$tmp/files" RUN=tiny "$@" > "$tmp/log" 2>&1; }
+go RUNS_DIR="$tmp/far"
+is $? 0 "a run on the far machine" || sed 's/^/# /' "$tmp/log" | tail -20
+
+# ---- the archive
+ok "pack" "$ASSAY" pack "$tmp/far/tiny" --small 4K --out "$tmp/a.tar" --quiet
+is "$("$ASSAY" pack "$tmp/far/tiny/" --small 4K --out "$tmp/b.tar" --quiet)" "$tmp/b.tar" "it prints the archive's name"
+ok "equal folders give equal archives" cmp -s "$tmp/a.tar" "$tmp/b.tar"
+tar tf "$tmp/a.tar" > "$tmp/list" 2> "$tmp/err"
+is $? 0 "tar reads it"
+is "$(cat "$tmp/err")" "" "and says nothing against it"
+is "$(head -1 "$tmp/list")" "tiny/packed.json" "its list comes first"
+for f in run.ini result.msgpack pretrain/metrics.jsonl pretrain/manifest.json shards/manifest.json \
+    eval/responses-1.msgpack scores/exact-1.msgpack vocab.tiktoken; do
+    ok "it holds $f" grep -qx "tiny/$f" "$tmp/list"
+done
+is "$(grep -cE 'safetensors|shard_.*bin|docs.jsonl|\.lock' "$tmp/list")" 0 "and no weights, shards, documents"
+mkdir "$tmp/x"
+tar xf "$tmp/a.tar" -C "$tmp/x"
+ok "what tar extracts is what was packed" cmp -s "$tmp/x/tiny/result.msgpack" "$tmp/far/tiny/result.msgpack"
+"$ASSAY" pack "$tmp/far/tiny" --with model --small 4K --out "$tmp/m.tar" --quiet > /dev/null
+ok "--with model: the weights are in it" grep -q 'step-.*/model.safetensors' <(tar tf "$tmp/m.tar")
+is "$(tar tf "$tmp/m.tar" | grep -c optimizer)" 0 "--with model: not the optimiser"
+"$ASSAY" pack "$tmp/far/tiny" --with model,optimizer --small 1G --out "$tmp/all.tar" --quiet > /dev/null
+"$ASSAY" pack "$tmp/far/tiny" --with modle --out "$tmp/n.tar" > "$tmp/log" 2>&1
+is $? 2 "--with something else is refused"
+
+# ---- unpacked
+ok "unpack" "$ASSAY" unpack "$tmp/a.tar" --runs "$tmp/home" --quiet
+"$ASSAY" verify "$tmp/home/tiny" > "$tmp/log" 2>&1
+is $? 0 "verify finds every file as its manifest says, or sealed" || sed 's/^/# /' "$tmp/log"
+ok "the pre-training is sealed" grep -q 'sealed .*pretrain$' "$tmp/log"
+before=$(cd "$tmp/home/tiny" && find . -name '*manifest.json' | sort | xargs sha256sum)
+go RUNS_DIR="$tmp/home"
+is $? 0 "make run there" || sed 's/^/# /' "$tmp/log" | tail
+is "$(cd "$tmp/home/tiny" && find . -name '*manifest.json' | sort | xargs sha256sum)" "$before" "no stage ran"
+is "$(grep -c 'sealed, made on' "$tmp/log")" 9 "each that lacks bulk says so" || sed 's/^/# /' "$tmp/log"
+go RUNS_DIR="$tmp/home"
+is "$(grep -c 'sealed, made on' "$tmp/log")" 0 "again: make does not even ask"
+is "$("$ASSAY" cat "$tmp/home/tiny/result.msgpack" | md5sum)" "$("$ASSAY" cat "$tmp/far/tiny/result.msgpack" | md5sum)" "the result is the same"
+rm "$tmp/home/tiny/result.msgpack.manifest.json"
+go RUNS_DIR="$tmp/home" HARDWARE=8xa100-40
+is $? 0 "a result can be collected again, with a price" || sed 's/^/# /' "$tmp/log" | tail
+ok "and then has one" grep -q '"price_hour":10.32' <("$ASSAY" cat "$tmp/home/tiny/result.msgpack")
+ok "its data's hashes are still in it" grep -qE '"instruct_hash":"[0-9a-f]{64}".*"train_docs":362' <("$ASSAY" cat "$tmp/home/tiny/result.msgpack")
+
+# ---- what can't be done there
+go RUNS_DIR="$tmp/home" SET=train.lr=1e-3
+is $? 2 "another learning rate can't be made there"
+ok "and the sentence says where it was made, and what differs" grep -q "pretrain is sealed: what it needs lies on $(hostname).*train.lr = 0.0006, the run file now says 0.001" "$tmp/log" || sed 's/^/# /' "$tmp/log"
+go RUNS_DIR="$tmp/home" SET=eval.max_new_tokens=5
+ok "nor another answer length" grep -q 'is sealed.*eval.max_new_tokens' "$tmp/log"
+go RUNS_DIR="$tmp/home" SET=train.threads=1
+is $? 0 "an option that changes no number may differ" || sed 's/^/# /' "$tmp/log" | tail
+"$ASSAY" unpack "$tmp/a.tar" --runs "$tmp/home" > "$tmp/log" 2>&1
+is $? 1 "a run that is there is not overwritten"
+ok "unless asked for" "$ASSAY" unpack "$tmp/m.tar" --runs "$tmp/home" --replace --quiet
+ok "with its model it can be used" "$ASSAY" sample --model "$tmp/home/tiny/pretrain" --prompt-ids 1,2 --ids --quiet
+
+# whole: nothing is sealed, and everything is where it was
+ok "all of it" "$ASSAY" unpack "$tmp/all.tar" --runs "$tmp/whole" --quiet
+is "$(cd "$tmp/whole/tiny" && find . -type f ! -name 'packed.*' | sort | xargs sha256sum)" \
+   "$(cd "$tmp/far/tiny" && find . -type f ! -name .lock | sort | xargs sha256sum)" "--with model,optimizer --small 1G is the whole run"
+go RUNS_DIR="$tmp/whole" SET=eval.max_new_tokens=5
+is $? 0 "a whole run goes on as if nothing had happened" || sed 's/^/# /' "$tmp/log" | tail
+
+# ---- hostile and damaged archives leave nothing behind
+python3 - "$tmp" <<'PY'
+import io, json, sys, tarfile, hashlib
+tmp = sys.argv[1]
+good = tarfile.open(tmp + "/a.tar")
+names = good.getmembers()
+body = {m.name: good.extractfile(m).read() for m in names if m.isfile()}
+def write(name, change):
+    t = tarfile.open(f"{tmp}/bad-{name}.tar", "w", format=tarfile.USTAR_FORMAT)
+    files = [[m.name, body[m.name], tarfile.REGTYPE, ""] for m in names if m.isfile()]
+    change(files)
+    for n, b, kind, target in files:
+        i = tarfile.TarInfo(n); i.type = kind; i.linkname = target; i.size = len(b) if kind == tarfile.REGTYPE else 0
+        t.addfile(i, io.BytesIO(b))
+    t.close()
+def listed(files, path, **entry):
+    d = json.loads(files[0][1]); d["files"].append({"path": path, **entry}); files[0][1] = json.dumps(d).encode()
+sha = hashlib.sha256(b"evil").hexdigest()
+write("unlisted", lambda f: f.append(["tiny/extra", b"evil", tarfile.REGTYPE, ""]))
+write("outside", lambda f: f.append(["tiny/../../evil", b"evil", tarfile.REGTYPE, ""]))
+def outside(f): listed(f, "../evil", bytes=4, sha256=sha)
+write("listed-outside", outside)
+write("absolute", lambda f: f.append(["/tmp/evil-assay", b"evil", tarfile.REGTYPE, ""]))
+def link(f): listed(f, "way", link="../.."); f.append(["tiny/way", b"", tarfile.SYMTYPE, "../.."])
+write("link", link)
+def through(f):
+    listed(f, "way", link="here"); listed(f, "way/x", bytes=4, sha256=sha)
+    f.append(["tiny/way", b"", tarfile.SYMTYPE, "elsewhere"])
+write("otherlink", through)
+def damaged(f): f[3][1] = f[3][1][:-1] + b"\x00"
+write("damaged", damaged)
+write("missing", lambda f: f.pop())
+write("twice", lambda f: f.append(list(f[2])))
+write("nolist", lambda f: f.pop(0))
+write("device", lambda f: f.append(["tiny/dev", b"", tarfile.FIFOTYPE, ""]))
+whole = open(tmp + "/a.tar", "rb").read()
+open(tmp + "/bad-cut.tar", "wb").write(whole[:len(whole) // 2])
+open(tmp + "/bad-noend.tar", "wb").write(whole[:-1024])
+open(tmp + "/bad-header.tar", "wb").write(whole[:600] + b"Z" + whole[601:])
+open(tmp + "/bad-empty.tar", "wb").write(b"")
+PY
+for f in "$tmp"/bad-*.tar; do
+    n=$(basename "$f" .tar)
+    "$ASSAY" unpack "$f" --runs "$tmp/bad" > "$tmp/log" 2>&1
+    is "$? $(wc -l < "$tmp/log") $(ls -A "$tmp/bad" 2>/dev/null | wc -l)" "1 1 0" "$n: one sentence, nothing left" || sed 's/^/# /' "$tmp/log"
+done
+ok "nothing lies outside" test ! -e "$tmp/evil" -a ! -e /tmp/evil-assay
+gzip -k "$tmp/a.tar"
+ok "a gzipped archive is read as well" "$ASSAY" unpack "$tmp/a.tar.gz" --runs "$tmp/gz" --quiet
+done_testing
