@@ -20,6 +20,7 @@ struct row {
     int64_t kept; /* ids of the prompt in the cache */
     int32_t id;   /* the last id picked; goes to position `pos` */
     int64_t pos;
+    int32_t *seen; /* [context + 1] ids of the sequence so far; NULL until a penalty needs it */
 };
 struct engine {
     struct gpt2 *m;
@@ -27,7 +28,8 @@ struct engine {
     int64_t rows, batch, context, vocab; /* batch: rows, up to a multiple of 8 */
     struct row *row;
     struct sampler *sampler;
-    float *logits; /* [batch, vocab] */
+    float *logits;      /* [batch, vocab] */
+    struct row *scored; /* while its prompt is told */
     int32_t *ids, *pos;
     bool drained;
 };
@@ -47,15 +49,28 @@ static int finish(struct engine *g, struct row *r, enum finish how, struct err *
     return g->calls->done(g->calls->ctx, &r->task, how, e);
 }
 
+static bool wants_seen(const struct gen_task *t)
+{
+    return t->rule.repeat > 0 && t->rule.repeat != 1;
+}
+
 /* Picks the row's next id from its logits and says how it goes on. */
 static int advance(struct engine *g, struct row *r, const float *logits, struct err *e)
 {
     struct gen_task *t = &r->task;
-    int32_t id = sample_pick(g->sampler, logits, &t->rule, t->seed, (uint64_t)t->made);
+    if (t->max_new < 1)
+        return finish(g, r, FINISH_LENGTH, e);
+    const float *from = sample_repeat(g->sampler, logits, r->seen, r->kept + t->made,
+                                      wants_seen(t) ? t->rule.repeat : 1);
+    int32_t id = sample_pick(g->sampler, from, &t->rule, t->seed, (uint64_t)t->made);
+    t->last = id;
+    t->logits = logits;
     if (id < 0)
         return finish(g, r, FINISH_ERROR, e);
     if (id == t->eos)
         return finish(g, r, FINISH_STOP, e);
+    if (wants_seen(t))
+        r->seen[r->kept + t->made] = id;
     t->made++;
     int stop = g->calls->token(g->calls->ctx, t, id, e);
     if (stop < 0)
@@ -68,28 +83,45 @@ static int advance(struct engine *g, struct row *r, const float *logits, struct 
     return 0;
 }
 
+/* The task in a row that next() has filled. */
+static int begin(struct engine *g, struct row *r, struct err *e)
+{
+    struct gen_task *t = &r->task;
+    if (t->n < 1)
+        return err_set(e, "a prompt without ids can't be continued");
+    if (t->whole && t->n > g->context)
+        return err_set(e, "a prompt of %lld ids is longer than the context of %lld",
+                       (long long)t->n, (long long)g->context);
+    t->made = 0;
+    t->last = -1;
+    t->logits = NULL;
+    r->kept = t->whole ? t->n : generate_keep(t->n, t->max_new, g->context);
+    t->cropped = t->n - r->kept;
+    r->pos = r->kept;
+    r->live = r->fresh = true;
+    if (wants_seen(t)) {
+        if (!r->seen)
+            r->seen = mem_array((size_t)g->context + 1, sizeof *r->seen);
+        memcpy(r->seen, t->ids + t->cropped, (size_t)r->kept * sizeof *r->seen);
+    }
+    return t->max_new < 1 && !t->scored ? finish(g, r, FINISH_LENGTH, e) : 0;
+}
+
 /* Fills free rows. */
 static int take(struct engine *g, struct err *e)
 {
     for (int64_t i = 0; i < g->rows && !g->drained; i++) {
         struct row *r = &g->row[i];
         while (!r->live && !g->drained) {
-            *r = (struct row){.task = {.eos = -1}};
+            *r = (struct row){.task = {.eos = -1}, .seen = r->seen};
             int rc = g->calls->next(g->calls->ctx, &r->task, e);
             if (rc < 0)
                 return -1;
-            if (rc == 0) {
+            if (rc == 2)
+                return 0;
+            if (rc == 0)
                 g->drained = true;
-                break;
-            }
-            if (r->task.n < 1)
-                return err_set(e, "a prompt without ids can't be continued");
-            r->task.made = 0;
-            r->kept = generate_keep(r->task.n, r->task.max_new, g->context);
-            r->task.cropped = r->task.n - r->kept;
-            r->pos = r->kept;
-            r->live = r->fresh = true;
-            if (r->task.max_new < 1 && finish(g, r, FINISH_LENGTH, e))
+            else if (begin(g, r, e))
                 return -1;
         }
     }
@@ -107,6 +139,15 @@ int64_t generate_batch(int64_t rows)
     return up_to(rows, STEP_ROWS, INT64_MAX);
 }
 
+static int tell(void *ctx, int64_t pos, const float *logits, struct err *e)
+{
+    struct engine *g = ctx;
+    struct row *r = g->scored;
+    if (pos + 1 == r->kept)
+        return advance(g, r, logits, e);
+    return g->calls->prompt(g->calls->ctx, &r->task, pos, logits, e);
+}
+
 static int prefill_row(struct engine *g, int64_t i, struct err *e)
 {
     struct row *r = &g->row[i];
@@ -115,6 +156,10 @@ static int prefill_row(struct engine *g, int64_t i, struct err *e)
     memset(g->ids, 0, (size_t)T * sizeof *g->ids);
     memcpy(g->ids, r->task.ids + r->task.cropped, (size_t)r->kept * sizeof *g->ids);
     r->fresh = false;
+    if (r->task.scored && g->calls->prompt) {
+        g->scored = r;
+        return gpt2_prefill_each(g->m, i, g->ids, len, T, tell, g, e);
+    }
     if (gpt2_prefill_at(g->m, i, g->ids, &len, 1, T, g->logits, e))
         return -1;
     return advance(g, r, g->logits, e);
@@ -171,9 +216,11 @@ int generate_run(struct gpt2 *m, int64_t rows, const struct gen_calls *calls, st
     g.pos = mem_array((size_t)g.batch, sizeof *g.pos);
     while (rc == 0 && (any || !g.drained)) {
         rc = take(&g, e) || prefill(&g, e) || step(&g, &any, e) ? -1 : 0;
-        if (rc == 0 && any && interrupt_raised())
+        if (rc == 0 && any && !calls->patient && interrupt_raised())
             rc = err_code(e, EXIT_INCOMPLETE, "interrupted");
     }
+    for (int64_t i = 0; i < g.batch; i++)
+        free(g.row[i].seen);
     free(g.row);
     sampler_free(g.sampler);
     free(g.logits);

@@ -8,11 +8,13 @@
  *
  * Room: positions end at the context C. A prompt longer than C - min(max_new, C/4) ids loses its
  * head down to that length (`cropped` counts the ids), so at least a quarter of the context is left
- * for the answer; a sequence that reaches C ends with FINISH_LENGTH.
+ * for the answer; a `whole` one must have C ids at most and loses none. A sequence that reaches C
+ * ends with FINISH_LENGTH.
  */
 #ifndef EVAL_GENERATE_H
 #define EVAL_GENERATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -27,11 +29,18 @@ struct gen_task {
     struct sample_rule rule;
     uint64_t seed;
     int32_t eos; /* ends the sequence, not given to token(); -1: none */
+    bool whole;  /* the prompt is never cropped */
+    bool scored; /* calls.prompt() wants the logits within the prompt */
     void *tag;
     int64_t cropped, made; /* results: ids lost at the prompt's head, ids given to token() */
+    /* During token() and done(): the last id picked (EOS too) and the logits it was picked from,
+     * before any penalty; -1 and NULL before the first. */
+    int32_t last;
+    const float *logits;
 };
 struct gen_calls {
-    /* 1: *t is filled; 0: no more for now and ever; -1: stop with e. */
+    /* 1: *t is filled; 2: none for now; 0: no more for now and ever; -1: stop with e. While no task
+     * is under way, a next() that has none should wait a while before it says 2. */
     int (*next)(void *ctx, struct gen_task *t, struct err *e);
     /* Each new id. 1: the sequence ends here (FINISH_STOP); 0: go on; -1: stop with e. */
     int (*token)(void *ctx, struct gen_task *t, int32_t id, struct err *e);
@@ -39,6 +48,10 @@ struct gen_calls {
     int (*done)(void *ctx, struct gen_task *t, enum finish finish, struct err *e);
     void *ctx;
     int64_t limit; /* ids from here on are never picked (rows of padding); 0: no limit */
+    /* For a scored task, before its first token(): the logits behind position pos of the prompt,
+     * which speak of id pos + 1, for every position but the last. May be NULL. */
+    int (*prompt)(void *ctx, struct gen_task *t, int64_t pos, const float *logits, struct err *e);
+    bool patient; /* an interrupt is next()'s to see: what is under way goes on */
 };
 
 /* use.batch of a model that is to generate in `rows` rows: rows, up to a multiple of 8. */

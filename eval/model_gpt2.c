@@ -119,13 +119,14 @@ static int fill(struct local *g, struct job *j, struct gen_task *t, struct err *
                        STR_ARG(j->q.id));
     if (!j->prompt.n)
         ids_add(&j->prompt, g->eot);
-    *t = (struct gen_task){.ids = j->prompt.v,
-                           .n = (int64_t)j->prompt.n,
-                           .max_new = j->q.max_tokens,
-                           .rule = {j->q.temperature, j->q.top_p, j->q.top_k},
-                           .seed = j->q.seed,
-                           .eos = g->eot,
-                           .tag = j};
+    *t = (struct gen_task){
+        .ids = j->prompt.v,
+        .n = (int64_t)j->prompt.n,
+        .max_new = j->q.max_tokens,
+        .rule = {.temperature = j->q.temperature, .top_p = j->q.top_p, .top_k = j->q.top_k},
+        .seed = j->q.seed,
+        .eos = g->eot,
+        .tag = j};
     return 1;
 }
 
@@ -208,7 +209,8 @@ static int gpt2_answer(struct model *m, request_next_fn *next, response_done_fn 
                        struct err *e)
 {
     struct local *g = m->impl;
-    struct gen_calls calls = {next_task, got_token, task_done, g, g->vocab.size};
+    struct gen_calls calls = {
+        .next = next_task, .token = got_token, .done = task_done, .ctx = g, .limit = g->vocab.size};
     g->next = next;
     g->done = done;
     g->ctx = ctx;

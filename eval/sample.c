@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -14,6 +15,7 @@ struct candidate {
 struct sampler {
     int64_t V;
     struct candidate *c;
+    float *changed; /* [V], made when a penalty is first wanted */
 };
 
 struct sampler *sampler_new(int64_t V)
@@ -29,7 +31,25 @@ void sampler_free(struct sampler *s)
     if (!s)
         return;
     free(s->c);
+    free(s->changed);
     free(s);
+}
+
+/* An id that occurs twice is taken from the untouched logits again, so it is punished once. */
+const float *sample_repeat(struct sampler *s, const float *logits, const int32_t *seen, int64_t n,
+                           double penalty)
+{
+    if (penalty == 1 || !(penalty > 0))
+        return logits;
+    if (!s->changed)
+        s->changed = mem_array((size_t)s->V, sizeof *s->changed);
+    memcpy(s->changed, logits, (size_t)s->V * sizeof *s->changed);
+    for (int64_t i = 0; i < n; i++)
+        if (seen[i] >= 0 && seen[i] < s->V) {
+            double l = logits[seen[i]];
+            s->changed[seen[i]] = (float)(l > 0 ? l / penalty : l * penalty);
+        }
+    return s->changed;
 }
 
 /* Largest weight first, equals by id. */
@@ -102,6 +122,16 @@ static size_t nucleus(struct candidate *c, size_t n, double p)
     return kept;
 }
 
+/* Leaves out what is below p times the likeliest, whose weight is 1; the order stays. */
+static size_t likely(struct candidate *c, size_t n, double p)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (c[i].w >= (p < 1 ? p : 1))
+            c[kept++] = c[i];
+    return kept;
+}
+
 int32_t sample_pick(struct sampler *s, const float *logits, const struct sample_rule *rule,
                     uint64_t seed, uint64_t step)
 {
@@ -122,6 +152,8 @@ int32_t sample_pick(struct sampler *s, const float *logits, const struct sample_
     }
     if (rule->top_p > 0 && rule->top_p < 1)
         n = nucleus(s->c, n, rule->top_p);
+    if (rule->min_p > 0)
+        n = likely(s->c, n, rule->min_p);
     double total = 0, sum = 0;
     for (size_t i = 0; i < n; i++)
         total += s->c[i].w;

@@ -140,8 +140,11 @@ static int local(struct stream *s, const char *dir, const char *vocab, const cha
         goto out;
     s->has_vocab = need;
     s->eot = local_eot(&s->l, need ? &s->vocab : NULL);
-    struct gen_calls calls = {next_task, got_token, task_done, s,
-                              need ? s->vocab.size : s->l.config.vocab};
+    struct gen_calls calls = {.next = next_task,
+                              .token = got_token,
+                              .done = task_done,
+                              .ctx = s,
+                              .limit = need ? s->vocab.size : s->l.config.vocab};
     if (make_prompt(s, e) == 0)
         rc = generate_run(s->l.m, 1, &calls, e);
 out:
@@ -191,6 +194,10 @@ static int remote(struct stream *s, const char *spec, struct err *e)
     struct model m;
     if (s->o->ids || s->o->prompt_ids.n)
         return err_code(e, EXIT_USAGE, "a server takes and gives text, not ids");
+    if (s->o->rule.min_p > 0 || s->o->rule.repeat != 1)
+        return err_code(e, EXIT_USAGE,
+                        "--min-p and --repetition-penalty are for checkpoints; servers differ in "
+                        "what they understand");
     if (model_open(&m, spec, &mo, e))
         return -1;
     int rc = m.ops->answer(&m, next_request, got_response, s, e);

@@ -91,6 +91,11 @@ int gpt2_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B,
 /* Prefills only cache rows [row, row + B): for continuous batching. */
 int gpt2_prefill_at(struct gpt2 *m, int64_t row, const int32_t *ids, const int32_t *len, int64_t B,
                     int64_t T, float *logits, struct err *e);
+/* The same for one row of len ids, telling the logits [V] behind every position 0..len-1 in order;
+ * those of the last are the same bits as gpt2_prefill_at gives. -1 from each() stops with e. */
+typedef int gpt2_each_fn(void *ctx, int64_t pos, const float *logits, struct err *e);
+int gpt2_prefill_each(struct gpt2 *m, int64_t row, const int32_t *ids, int64_t len, int64_t T,
+                      gpt2_each_fn *each, void *ctx, struct err *e);
 
 /* Training (use.train). Adds the gradients of one micro-batch: loss scale = 1 / valid_total.
  * seq: ids of the sequences (dropout), step: for the dropout key. loss [B*T] on the host. */

@@ -53,6 +53,41 @@ int gpt2_prefill(struct gpt2 *m, const int32_t *ids, const int32_t *len, int64_t
     return gpt2_prefill_at(m, 0, ids, len, B, T, logits, e);
 }
 
+/* Rows of the head in multiples of 8, so that the shapes of its product hardly vary. */
+int gpt2_prefill_each(struct gpt2 *m, int64_t row, const int32_t *ids, int64_t len, int64_t T,
+                      gpt2_each_fn *each, void *ctx, struct err *e)
+{
+    if (check_decode(m, row, 1, e) || gpt2_check(m, ids, 1, T, e))
+        return -1;
+    if (len < 1 || len > T)
+        return err_set(e, "model: a prompt of %lld ids in a batch of %lld positions",
+                       (long long)len, (long long)T);
+    struct gpt2_pass p = {.B = 1, .T = T, .cache_row = row};
+    struct tensor pos = tensor_1d(DTYPE_I32, m->pos, 1);
+    int64_t most = m->head_rows, at = 0;
+    float *logits = mem_array((size_t)most, (size_t)m->vocab * sizeof *logits);
+    int rc = 0;
+    op_put(m->b, &pos, &(int32_t){0});
+    gpt2_put_ids(m, ids, 1, T);
+    gpt2_forward(m, &p);
+    while (at < len && !rc) {
+        /* The last position goes alone, as in a prefill that wants no other. */
+        int64_t want = at + 1 < len ? len - 1 - at : 1;
+        want = want < most ? want : most;
+        int64_t n = want == 1 ? 1 : (want + 7) / 8 * 8;
+        n = n < most ? n : most;
+        n = n < T - at ? n : T - at;
+        struct tensor t = gpt2_head(m, at, n);
+        op_get(m->b, logits, &t);
+        rc = op_sync(m->b, e);
+        for (int64_t i = 0; i < want && !rc; i++)
+            rc = each(ctx, at + i, logits + i * m->vocab, e);
+        at += want;
+    }
+    free(logits);
+    return rc;
+}
+
 /* Idle rows take id 0 at position 0: computed and thrown away, they touch no cache. */
 static int put_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B,
                     int32_t *host, struct err *e)

@@ -14,6 +14,9 @@ struct result {
     int32_t ids[600];
     int64_t n, cropped;
     int finish, done;
+    float told[600]; /* of a scored prompt: the logit of id 0 behind each position */
+    int64_t positions;
+    float top; /* the logit of the last id picked */
 };
 struct book {
     const struct gen_task *task;
@@ -41,7 +44,18 @@ static int token(void *ctx, struct gen_task *t, int32_t id, struct err *e)
     struct result *r = t->tag;
     (void)e;
     r->ids[r->n++] = id;
+    r->top = t->logits[id];
     return b->stop_id >= 0 && id == b->stop_id;
+}
+
+static int prompt(void *ctx, struct gen_task *t, int64_t pos, const float *logits, struct err *e)
+{
+    struct result *r = t->tag;
+    (void)ctx;
+    (void)e;
+    r->told[pos] = logits[0];
+    r->positions++;
+    return 0;
 }
 
 static int done(void *ctx, struct gen_task *t, enum finish finish, struct err *e)
@@ -64,7 +78,8 @@ static void run(struct gpt2 *m, int64_t rows, const struct gen_task *task, int n
     *b = (struct book){.task = task, .n = n, .stop_id = stop_id};
     for (int i = 0; i < n; i++)
         b->order[i] = order ? order[i] : i;
-    struct gen_calls calls = {next, token, done, b, limit};
+    struct gen_calls calls = {
+        .next = next, .token = token, .done = done, .ctx = b, .limit = limit, .prompt = prompt};
     if (generate_run(m, rows, &calls, &e)) {
         b->ended = -1;
         printf("# %s\n", e.msg);
@@ -87,7 +102,8 @@ static void recompute(struct gpt2 *m, const struct gen_task *t, struct result *r
             printf("# %s\n", e.msg);
             break;
         }
-        int32_t id = sample_pick(s, logits + (n - 1) * c->vocab, &t->rule, t->seed, (uint64_t)r->n);
+        const float *from = sample_repeat(s, logits + (n - 1) * c->vocab, seq, n, t->rule.repeat);
+        int32_t id = sample_pick(s, from, &t->rule, t->seed, (uint64_t)r->n);
         if (id == t->eos) {
             r->finish = FINISH_STOP;
             break;
@@ -153,7 +169,7 @@ static void test_ends(void)
         below = below && b.got[0].ids[i] < 4;
     CHECK(below, "ids from the limit on (padding) are never picked");
     struct gen_task none = {.ids = p, .n = 0, .max_new = 1};
-    struct gen_calls calls = {next, token, done, &b, 0};
+    struct gen_calls calls = {.next = next, .token = token, .done = done, .ctx = &b};
     b = (struct book){.task = &none, .n = 1};
     CHECK(generate_run(m.m, 1, &calls, &e) == -1 && e.msg[0], "an empty prompt is refused: %s",
           e.msg);
@@ -162,6 +178,85 @@ static void test_ends(void)
     run(m.m, 3, t, 6, NULL, -1, 0, &b);
     CHECK(b.ended == 6 && b.got[0].finish == FINISH_ERROR && b.got[0].n == 0,
           "ends that response as an error; the others end too");
+    toy_close(&m);
+}
+
+/* A scored prompt tells the logits behind each of its ids but the last, and goes on as always. */
+static void test_scored(void)
+{
+    struct toy m;
+    struct err e = {0};
+    static struct book plain, b;
+    static const int32_t p[] = {3, 4, 5, 6, 7, 8, 9, 10};
+    CHECK(!toy_open(&m, generate_batch(2), 1, true, 2, &e), "toy opens %s", e.msg);
+    struct gen_task t[] = {
+        {.ids = p, .n = 5, .max_new = 3, .eos = -1, .scored = true},
+        {.ids = p, .n = 8, .max_new = 0, .eos = -1, .scored = true, .whole = true},
+        {.ids = p, .n = 8, .max_new = 4, .eos = -1, .scored = true, .whole = true},
+    };
+    run(m.m, 2, t, 3, NULL, -1, 0, &b);
+    double worst = 0;
+    for (int k = 0; k < 3; k++)
+        for (int64_t i = 0; i < b.got[k].positions; i++)
+            worst = fmax(worst, fabs(b.got[k].told[i] - toy_logit(&m, p[i], (int)i, 0)));
+    CHECK(b.ended == 3 && b.got[0].positions == 4 && b.got[1].positions == 7,
+          "every position but the last is told: %d of 5, %d of 8", (int)b.got[0].positions,
+          (int)b.got[1].positions);
+    CHECK(worst < 1e-4, "with its own logits, off by %.2g at most", worst);
+    CHECK(b.got[1].n == 0 && b.got[1].finish == FINISH_LENGTH && b.got[1].cropped == 0,
+          "scoring alone makes no id");
+    CHECK(b.got[2].n == 1 && b.got[2].finish == FINISH_LENGTH && b.got[2].cropped == 0,
+          "a whole prompt of the context's length has room for one id");
+    CHECK_NEAR(b.got[2].top, toy_logit(&m, 10, 7, b.got[2].ids[0]), 1e-4,
+               "token() sees the logits its id was picked from");
+    t[0].scored = false;
+    run(m.m, 2, t, 1, NULL, -1, 0, &plain);
+    CHECK(equal(&plain.got[0], &b.got[0]), "scoring changes no id");
+    t[1].n = 9;
+    struct gen_calls calls = {.next = next, .token = token, .done = done, .ctx = &b};
+    b = (struct book){.task = t + 1, .n = 1};
+    CHECK(generate_run(m.m, 1, &calls, &e) == -1, "a whole prompt beyond the context: %s", e.msg);
+    toy_close(&m);
+}
+
+/* next() may have nothing for now; what is under way goes on. */
+struct late {
+    struct book b;
+    int asked;
+};
+static int next_late(void *ctx, struct gen_task *t, struct err *e)
+{
+    struct late *l = ctx;
+    return ++l->asked % 3 ? 2 : next(&l->b, t, e);
+}
+static int token_late(void *ctx, struct gen_task *t, int32_t id, struct err *e)
+{
+    return token(&((struct late *)ctx)->b, t, id, e);
+}
+static int done_late(void *ctx, struct gen_task *t, enum finish finish, struct err *e)
+{
+    return done(&((struct late *)ctx)->b, t, finish, e);
+}
+
+static void test_late(void)
+{
+    struct toy m;
+    struct err e = {0};
+    static struct late l;
+    static const int32_t p[] = {3, 4, 5, 6, 7, 8, 9, 10};
+    struct gen_task t[9];
+    CHECK(!toy_open(&m, generate_batch(3), 1, true, 2, &e), "toy opens %s", e.msg);
+    for (int i = 0; i < 9; i++)
+        t[i] = (struct gen_task){.ids = p, .n = 1 + i % 5, .max_new = 1 + i % 4, .eos = -1};
+    l = (struct late){.b = {.task = t, .n = 9, .stop_id = -1}};
+    for (int i = 0; i < 9; i++)
+        l.b.order[i] = i;
+    struct gen_calls calls = {.next = next_late, .token = token_late, .done = done_late, .ctx = &l};
+    CHECK_INT(generate_run(m.m, 3, &calls, &e), 0, "tasks that come late are taken %s", e.msg);
+    bool all = l.b.ended == 9;
+    for (int i = 0; i < 9; i++)
+        all = all && l.b.got[i].n == t[i].max_new && l.b.got[i].done == 1;
+    CHECK(all, "and all end once, with their ids: %d", l.b.ended);
     toy_close(&m);
 }
 
@@ -177,7 +272,8 @@ static void make_tasks(struct gen_task *t, int32_t *ids, int64_t vocab, int64_t 
                                  .max_new = 3 + i * 2,
                                  .eos = i % 3 ? -1 : 1,
                                  .seed = (uint64_t)(100 + i),
-                                 .rule = {i % 2 ? 0 : 0.9, i % 4 ? 1 : 0.8, i % 6 ? 0 : 20}};
+                                 .rule = {i % 2 ? 0 : 0.9, i % 4 ? 1 : 0.8, i % 6 ? 0 : 20,
+                                          i % 5 ? 0 : 0.05, i % 3 ? 1 : 1.3}};
 }
 
 static void test_rows(const char *name, struct gpt2 *(*open)(int rows, int threads),
@@ -282,6 +378,8 @@ int main(void)
     CHECK_INT(generate_keep(500, 1000, 128), 96, "but at most a quarter of the context");
     CHECK_INT(generate_keep(5, 5, 1), 1, "a context of 1 keeps one id");
     test_ends();
+    test_scored();
+    test_late();
     test_rows("toy", open_toy, close_toy, TOY_V, TOY_T);
     const char *expected = tap_data("model/tiny-random-gpt2/expected.json");
     if (expected) {
