@@ -5,11 +5,12 @@
 
 #include "formats/checkpoint.h"
 #include "formats/item.h"
+#include "formats/note.h"
 #include "formats/result.h"
 
 const struct schema *const record_schemas[] = {
     &item_schema,   &response_schema,    &score_schema, &loss_unit_schema,
-    &result_schema, &train_state_schema, NULL,
+    &result_schema, &train_state_schema, &note_schema,  NULL,
 };
 
 const struct schema *schema_named(const char *name)

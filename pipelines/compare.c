@@ -336,15 +336,17 @@ static void find_floor(struct comparison *c)
 int compare_runs(struct comparison *c, const struct result *runs, size_t n,
                  const struct compare_options *o, struct err *e)
 {
-    *c = (struct comparison){.run = runs, .nruns = n};
+    *c = (struct comparison){.run = runs, .nruns = n, .o = *o};
     if (n == 0)
-        return err_code(e, EXIT_USAGE, "compare: no results were given");
+        return err_code(e, EXIT_USAGE, "no results were given");
+    while (c->baseline + 1 < n && runs[c->baseline].metrics.n == 0)
+        c->baseline++; /* the first that was measured */
     if (o->baseline) {
+        c->baseline = 0;
         while (c->baseline < n && !str_eqz(runs[c->baseline].run, o->baseline))
             c->baseline++;
         if (c->baseline == n)
-            return err_code(e, EXIT_USAGE, "compare: the baseline %s is not among the runs",
-                            o->baseline);
+            return err_code(e, EXIT_USAGE, "the baseline %s is not among the runs", o->baseline);
     }
     collect_metrics(c);
     for (size_t k = 0; k < c->nmetrics; k++)

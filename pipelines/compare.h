@@ -60,19 +60,21 @@ struct compared_metric {
     size_t nrecipes;
     double floor; /* oracle bits per byte; NaN: unknown */
 };
+struct compare_options {
+    const char *baseline; /* name of a run; NULL: the first */
+    const char *seed_sd;  /* group whose seed sd is borrowed; NULL: none */
+    bool allow;
+    double level;        /* 0.95 */
+    struct strs columns; /* of the table of runs; none: the usual ones */
+};
 struct comparison {
     const struct result *run;
     size_t nruns, baseline;
     struct compared_metric *metric;
     size_t nmetrics;
     size_t refused, compared; /* pairs */
+    struct compare_options o;
     struct arena arena;
-};
-struct compare_options {
-    const char *baseline; /* name of a run; NULL: the first */
-    const char *seed_sd;  /* group whose seed sd is borrowed; NULL: none */
-    bool allow;
-    double level; /* 0.95 */
 };
 
 int compare_runs(struct comparison *c, const struct result *runs, size_t n,
@@ -80,7 +82,8 @@ int compare_runs(struct comparison *c, const struct result *runs, size_t n,
 void compare_release(struct comparison *c);
 
 /* Text, Markdown or CSV for people; digits: after the point, -1: by the interval's width. */
-void compare_print(const struct comparison *c, enum table_format f, int digits, struct buf *out);
+int compare_print(const struct comparison *c, enum table_format f, int digits, struct buf *out,
+                  struct err *e); /* fails if a column is unknown */
 struct json *compare_json(const struct comparison *c);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pipelines/compare.h"
+#include "pipelines/runs_table.h"
 
 /* Digits after the point so that an interval's half width shows two figures. */
 static int digits_for(double half, int digits)
@@ -20,65 +21,9 @@ static const char *number(struct arena *a, double v, int digits)
     return isnan(v) ? "-" : arena_printf(a, "%.*f", digits, v);
 }
 
-static const char *count(struct arena *a, double v)
-{
-    if (isnan(v))
-        return "-";
-    if (v >= 1e9)
-        return arena_printf(a, "%.2fG", v / 1e9);
-    if (v >= 1e6)
-        return arena_printf(a, "%.2fM", v / 1e6);
-    if (v >= 1e4)
-        return arena_printf(a, "%.1fk", v / 1e3);
-    return arena_printf(a, "%.0f", v);
-}
-
 static const char *z(struct arena *a, struct str s)
 {
     return s.n ? str_dup(a, s) : "-";
-}
-
-static const char *duration(struct arena *a, double s)
-{
-    if (isnan(s))
-        return "-";
-    if (s >= 7200)
-        return arena_printf(a, "%.1f h", s / 3600);
-    return s >= 180 ? arena_printf(a, "%.1f min", s / 60) : arena_printf(a, "%.0f s", s);
-}
-
-static void print_runs(const struct comparison *c, enum table_format f, const char *in,
-                       struct arena *a, struct buf *out)
-{
-    struct table t;
-    table_begin(&t, 12, "llrrrrrrrlll");
-    static const char *const head[] = {"run",   "group", "seed", "params",  "tokens", "steps",
-                                       "train", "tok/s", "cost", "machine", "commit", "status"};
-    table_row(&t, head);
-    for (size_t i = 0; i < c->nruns; i++) {
-        const struct result *r = &c->run[i];
-        struct str commit = r->software.commit;
-        commit.n = commit.n > 8 ? 8 : commit.n;
-        const char *cost = isnan(r->cost_train) ? "-"
-                                                : arena_printf(a, "%.2f %s", r->cost_train,
-                                                               z(a, r->hardware.price_currency));
-        const char *cells[] = {
-            z(a, r->run),
-            z(a, r->group),
-            arena_printf(a, "%lld", (long long)r->seed),
-            count(a, (double)r->parameters),
-            count(a, (double)r->tokens),
-            arena_printf(a, "%lld", (long long)r->steps),
-            duration(a, r->timing.train_seconds),
-            count(a, r->timing.tokens_per_second),
-            cost,
-            r->hardware.name.n ? z(a, r->hardware.name) : z(a, r->hardware.cpu),
-            arena_printf(a, "%s%s", z(a, commit), r->software.dirty == 1 ? "+" : ""),
-            z(a, r->status)};
-        table_row(&t, cells);
-    }
-    table_write(&t, f, in, out);
-    table_release(&t);
 }
 
 /* Options in which the runs differ, by the run file's table. Names and prices are no options. */
@@ -165,6 +110,8 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
                        fabs(x->effect));
     } else if (x->sd_df > 0) {
         buf_printf(out, "; no spread between the seeds (df %lld)", (long long)x->sd_df);
+    } else if (x->sd_df > 0) {
+        buf_addz(out, "; its seeds do not differ at all");
     } else {
         buf_addz(out, "; no group has two seeds, so its noise is unknown");
     }
@@ -281,22 +228,29 @@ static void print_csv(const struct comparison *c, struct arena *a, struct buf *o
     table_release(&t);
 }
 
-void compare_print(const struct comparison *c, enum table_format f, int digits, struct buf *out)
+int compare_print(const struct comparison *c, enum table_format f, int digits, struct buf *out,
+                  struct err *e)
 {
     struct arena a = {0};
+    const char *in = f == TABLE_MD ? "" : "  ";
+    int rc = 0;
     if (f == TABLE_CSV) {
         print_csv(c, &a, out);
-    } else {
-        const char *in = f == TABLE_MD ? "" : "  ";
-        buf_printf(out, "%d run%s against %s%s", (int)c->nruns, c->nruns == 1 ? "" : "s",
-                   z(&a, c->run[c->baseline].run), f == TABLE_MD ? "\n\n" : "\n");
-        print_runs(c, f, in, &a, out);
-        if (c->nruns > 1)
-            print_config(c, f, in, &a, out);
-        for (size_t k = 0; k < c->nmetrics; k++)
-            print_metric(c, &c->metric[k], f, digits, in, &a, out);
+        goto out;
     }
+    buf_printf(out, "%d run%s against %s%s", (int)c->nruns, c->nruns == 1 ? "" : "s",
+               z(&a, c->run[c->baseline].run), f == TABLE_MD ? "\n\n" : "\n");
+    if (c->o.columns.n)
+        rc = runs_table_columns(c->run, c->nruns, c->o.columns, digits, f, in, out, e);
+    else
+        runs_table(c->run, c->nruns, f, in, out);
+    if (c->nruns > 1)
+        print_config(c, f, in, &a, out);
+    for (size_t k = 0; k < c->nmetrics; k++)
+        print_metric(c, &c->metric[k], f, digits, in, &a, out);
+out:
     arena_release(&a);
+    return rc;
 }
 
 /* ---- json --------------------------------------------------------------------------------------- */

@@ -1,59 +1,275 @@
 /* ledger: finding and reading results, see ledger.h. */
 #include "pipelines/ledger.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "base/file.h"
-#include "formats/record.h"
+#include "base/json.h"
+#include "base/stream.h"
+#include "formats/record_head.h"
+#include "pipelines/query.h"
 
-static int add(struct ledger *l, const char *path, struct err *e)
+static const char *const bulk[] = {"curve",       "inputs",      "metrics.ids", "metrics.cluster",
+                                   "metrics.num", "metrics.den", NULL};
+
+static int read_result(const char *path, bool whole, struct result *r, struct arena *a,
+                       struct err *e)
 {
-    l->v = mem_grow(l->v, (l->n + 1) * sizeof *l->v);
-    l->path = mem_grow(l->path, (l->n + 1) * sizeof *l->path);
-    struct result *r = &l->v[l->n];
-    if (schema_defaults(&result_schema, r, &l->arena, e) != 0 ||
-        record_load(path, &result_schema, r, &l->arena, e) != 0)
+    return record_load_without(path, &result_schema, whole ? NULL : bulk, r, a, e);
+}
+
+/* ---- notes -------------------------------------------------------------------------------------- */
+
+char *ledger_notes_path(const char *path, struct arena *a)
+{
+    if (file_is_dir(path))
+        return path_join(a, path, "result.notes.msgpack");
+    size_t n = strlen(path), end = strlen(".msgpack");
+    if (n > end && strcmp(path + n - end, ".msgpack") == 0)
+        n -= end;
+    return arena_printf(a, "%.*s.notes.msgpack", (int)n, path);
+}
+
+int ledger_note(const char *path, const struct note *n, struct err *e)
+{
+    struct arena a = {0};
+    struct records *j = records_open(ledger_notes_path(path, &a), &note_schema, RECORD_APPEND, e);
+    int rc = -1;
+    if (j && records_append(j, n, e) == 0) {
+        rc = records_close(j, e);
+        j = NULL;
+    }
+    records_abort(j);
+    arena_release(&a);
+    return rc;
+}
+
+static bool has_tag(const struct strs *tags, struct str t)
+{
+    for (size_t i = 0; i < tags->n; i++)
+        if (str_eq(tags->v[i], t))
+            return true;
+    return false;
+}
+
+static void apply_note(struct result *r, const struct note *n, struct arena *a)
+{
+    struct strs tags = {0};
+    for (size_t i = 0; i < r->tags.n; i++)
+        if (!has_tag(&n->remove, r->tags.v[i]))
+            strs_push(&tags, r->tags.v[i], a);
+    for (size_t i = 0; i < n->add.n; i++)
+        if (!has_tag(&tags, n->add.v[i]))
+            strs_push(&tags, n->add.v[i], a);
+    r->tags = tags;
+    if (n->notes.n)
+        r->notes = n->notes;
+}
+
+static int add_notes(struct result *r, const char *path, struct arena *a, struct err *e)
+{
+    const char *notes = ledger_notes_path(path, a);
+    struct note n;
+    int got = 0;
+    if (!file_exists(notes))
+        return 0;
+    struct records *j = records_open(notes, &note_schema, RECORD_READ, e);
+    if (!j)
         return -1;
-    size_t same = 0;
-    for (size_t i = 0; i < l->n; i++)
-        same += str_eq(l->v[i].run, r->run);
-    if (same)
-        r->run = str_printf(&l->arena, "%.*s#%zu", STR_ARG(r->run), same + 1);
-    if (r->group.n == 0)
-        r->group = r->run;
-    l->path[l->n++] = arena_strdup(&l->arena, path);
+    while ((got = records_next(j, &n, a, e)) == 1)
+        apply_note(r, &n, a);
+    records_abort(j);
+    return got;
+}
+
+/* ---- runs without a result ---------------------------------------------------------------------- */
+
+/* Whether a process holds the journal's lock, i.e. is still writing. */
+static bool is_locked(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool held = flock(fd, LOCK_SH | LOCK_NB) != 0;
+    close(fd); /* gives the lock back */
+    return held;
+}
+
+/* Steps and tokens from the last whole line of metrics.jsonl. */
+static void last_step(struct result *r, const char *path)
+{
+    struct err e;
+    struct stream *s = stream_open(path, &e);
+    struct buf line = {0}, last = {0};
+    while (s && stream_line(s, &line, 1 << 20, &e) == 1)
+        if (line.n > 1 && line.p[line.n - 1] == '}') {
+            buf_cut(&last, 0);
+            buf_add(&last, line.p, line.n);
+        }
+    struct json *j = last.n ? json_parse(buf_str(&last), &e) : NULL;
+    if (j) {
+        r->steps = json_int(json_get(j, "step"), 0);
+        r->tokens = json_int(json_get(j, "tokens"), 0);
+        r->timing.train_seconds = json_num(json_get(j, "seconds"));
+    }
+    json_free(j);
+    buf_release(&line);
+    buf_release(&last);
+    if (s)
+        stream_close(s);
+}
+
+static int read_unfinished(const char *dir, struct result *r, struct arena *a, struct err *e)
+{
+    if (schema_defaults(&result_schema, r, a, e) != 0)
+        return -1;
+    r->run = str_z(arena_strdup(a, path_base(dir)));
+    const char *pretrain = path_join(a, dir, "pretrain");
+    const char *metrics = path_join(a, pretrain, "metrics.jsonl");
+    if (run_load(&r->config, path_join(a, dir, "run.ini"), (struct strs){0}, a, e) != 0)
+        return -1;
+    r->group = r->config.about.group;
+    r->title = r->config.about.title;
+    r->notes = r->config.about.notes;
+    r->tags = r->config.about.tags;
+    r->seed = r->config.train.seed;
+    bool began = file_exists(metrics);
+    if (began)
+        last_step(r, metrics);
+    if (file_exists(path_join(a, pretrain, "manifest.json")))
+        r->status = STR_LIT("no result yet: trained, not evaluated");
+    else if (began && is_locked(metrics))
+        r->status = str_printf(a, "running, step %lld", (long long)r->steps);
+    else if (began)
+        r->status = str_printf(a, "killed or failed at step %lld", (long long)r->steps);
+    else
+        r->status = STR_LIT("not trained yet");
     return 0;
 }
 
-static int add_folder(struct ledger *l, const char *dir, struct err *e)
+/* ---- loading ------------------------------------------------------------------------------------ */
+
+static struct result *room(struct ledger *l)
+{
+    if ((l->n & (l->n - 1)) == 0) { /* doubles */
+        size_t cap = l->n ? 2 * l->n : 1;
+        l->v = mem_grow(l->v, cap * sizeof *l->v);
+        l->path = mem_grow(l->path, cap * sizeof *l->path);
+        l->whole = mem_grow(l->whole, cap * sizeof *l->whole);
+    }
+    return &l->v[l->n];
+}
+
+static int add(struct ledger *l, const char *path, bool whole, struct err *e)
+{
+    struct result *r = room(l);
+    bool unfinished = file_is_dir(path);
+    if (unfinished ? read_unfinished(path, r, &l->arena, e)
+                   : read_result(path, whole, r, &l->arena, e))
+        return -1;
+    if (add_notes(r, path, &l->arena, e) != 0)
+        return -1;
+    if (r->group.n == 0)
+        r->group = r->run;
+    size_t at = map_add(&l->names, r->run, 0, NULL);
+    if (++l->names.value[at] > 1)
+        r->run = str_printf(&l->arena, "%.*s#%lld", STR_ARG(r->run), (long long)l->names.value[at]);
+    l->path[l->n] = arena_strdup(&l->arena, path);
+    l->whole[l->n++] = whole || unfinished;
+    return 0;
+}
+
+/* The result file of a run folder, the folder itself if it has none yet, or NULL: no run. */
+static const char *result_in(struct ledger *l, const char *dir)
 {
     const char *own = path_join(&l->arena, dir, "result.msgpack");
     if (file_exists(own))
-        return add(l, own, e);
+        return own;
+    return file_exists(path_join(&l->arena, dir, "run.ini")) ? dir : NULL;
+}
+
+static int add_folder(struct ledger *l, const char *dir, bool whole, struct err *e)
+{
+    const char *own = result_in(l, dir);
     struct strs names;
     size_t before = l->n;
+    if (own)
+        return add(l, own, whole, e);
     if (file_list(dir, &names, &l->arena, e) != 0)
         return -1;
     for (size_t i = 0; i < names.n; i++) {
-        const char *name = str_dup(&l->arena, names.v[i]);
-        const char *p = path_join(&l->arena, path_join(&l->arena, dir, name), "result.msgpack");
-        if (file_exists(p) && add(l, p, e) != 0)
+        const char *p = path_join(&l->arena, dir, str_dup(&l->arena, names.v[i]));
+        const char *r = result_in(l, p);
+        if (r && add(l, r, whole, e) != 0)
             return -1;
     }
     return l->n > before ? 0 : err_set(e, "%s: no result.msgpack here or one folder below", dir);
 }
 
-int ledger_load(struct ledger *l, struct strs paths, struct err *e)
+static int load(struct ledger *l, struct strs paths, bool whole, struct err *e)
 {
     *l = (struct ledger){0};
     for (size_t i = 0; i < paths.n; i++) {
         const char *p = str_dup(&l->arena, paths.v[i]);
-        int rc = file_is_dir(p) ? add_folder(l, p, e) : add(l, p, e);
-        if (rc != 0) {
+        if ((file_is_dir(p) ? add_folder(l, p, whole, e) : add(l, p, whole, e)) != 0) {
             ledger_release(l);
             return -1;
         }
+    }
+    return 0;
+}
+
+int ledger_load(struct ledger *l, struct strs paths, struct err *e)
+{
+    return load(l, paths, true, e);
+}
+
+int ledger_heads(struct ledger *l, struct strs paths, struct err *e)
+{
+    return load(l, paths, false, e);
+}
+
+int ledger_select(struct ledger *l, struct strs where, struct strs by, struct err *e)
+{
+    size_t *order = arena_array(&l->arena, l->n + 1, sizeof *order), kept;
+    if (query_where(where, l->v, l->n, order, &kept, &l->arena, e) != 0 ||
+        query_sort(by, l->v, l->n, order, kept, &l->arena, e) != 0)
+        return -1;
+    struct ledger to = {.n = kept};
+    to.v = mem_array(kept, sizeof *to.v);
+    to.path = mem_array(kept, sizeof *to.path);
+    to.whole = mem_array(kept, sizeof *to.whole);
+    for (size_t i = 0; i < kept; i++) {
+        to.v[i] = l->v[order[i]];
+        to.path[i] = l->path[order[i]];
+        to.whole[i] = l->whole[order[i]];
+    }
+    free(l->v);
+    free(l->path);
+    free(l->whole);
+    to.arena = l->arena;
+    to.names = l->names;
+    *l = to;
+    return 0;
+}
+
+int ledger_fill(struct ledger *l, struct err *e)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct result head = l->v[i], *r = &l->v[i];
+        if (l->whole[i])
+            continue;
+        if (read_result(l->path[i], true, r, &l->arena, e) != 0)
+            return -1;
+        r->run = head.run; /* as told apart, with the notes of the time it was chosen */
+        r->group = head.group;
+        r->tags = head.tags;
+        r->notes = head.notes;
+        l->whole[i] = true;
     }
     return 0;
 }
@@ -62,6 +278,8 @@ void ledger_release(struct ledger *l)
 {
     free(l->v);
     free(l->path);
+    free(l->whole);
+    map_release(&l->names);
     arena_release(&l->arena);
     *l = (struct ledger){0};
 }

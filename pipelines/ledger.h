@@ -1,21 +1,43 @@
-/* ledger: result files found and read, from files, run folders or folders of runs. */
+/* ledger: result files found and read, from files, run folders or folders of runs.
+ *
+ * Readers take no lock: results appear by rename and notes are a journal, so a reader sees what was
+ * whole when it looked. A run folder without a result is listed too: its status says whether it is
+ * running, was killed (and at which step) or has not begun.
+ */
 #ifndef PIPELINES_LEDGER_H
 #define PIPELINES_LEDGER_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/note.h"
 #include "formats/result.h"
 
 struct ledger {
     struct result *v;
-    const char **path; /* where each came from */
+    const char **path; /* where each came from; a run folder where there is no result */
+    bool *whole;       /* read with curve and per-item values */
     size_t n;
+    struct map names; /* how often each name stood */
     struct arena arena;
 };
 /* Each path: a result file, a run folder (its result.msgpack), or a folder of run folders. A name
  * that stands twice gets "#2". Nothing found is an error that names the path. */
 int ledger_load(struct ledger *l, struct strs paths, struct err *e);
+/* As ledger_load, without curves and per-item values: a thousand results in a fraction of a second. */
+int ledger_heads(struct ledger *l, struct strs paths, struct err *e);
+/* Keeps and orders the results: conditions and fields of pipelines/query.h. None left is no error. */
+int ledger_select(struct ledger *l, struct strs where, struct strs by, struct err *e);
+/* Reads what heads left out. */
+int ledger_fill(struct ledger *l, struct err *e);
 void ledger_release(struct ledger *l);
+
+/* The journal of notes that belongs to a result file or run folder. */
+char *ledger_notes_path(const char *path, struct arena *a);
+/* Appends one note, under the journal's lock. A second writer at the same time is refused. */
+int ledger_note(const char *path, const struct note *n, struct err *e);
 
 #endif

@@ -166,13 +166,13 @@ static void recipes(void)
     compare_runs(&c, r, 4, &plain, &e);
     CHECK_INT(c.metric[0].recipe[1].verdict, VERDICT_NOT_ESTIMABLE, "and without it is not");
     struct buf out = {0};
-    compare_print(&c, TABLE_TEXT, -1, &out);
+    compare_print(&c, TABLE_TEXT, -1, &out, &e);
     CHECK(strstr(out.p, "not estimable, 1 seed against 3"), "the table says why");
     buf_cut(&out, 0);
-    compare_print(&c, TABLE_MD, -1, &out);
+    compare_print(&c, TABLE_MD, -1, &out, &e);
     CHECK(strstr(out.p, "| run "), "Markdown has tables");
     buf_cut(&out, 0);
-    compare_print(&c, TABLE_CSV, -1, &out);
+    compare_print(&c, TABLE_CSV, -1, &out, &e);
     CHECK(strstr(out.p, "metric,task,unit,run"), "CSV has a head");
     struct json *j = compare_json(&c);
     CHECK_INT(json_size(json_get(j, "metrics")), 1, "JSON has the metrics");

@@ -1,0 +1,69 @@
+/* assay tag: words and notes beside results, for finding them again. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/command.h"
+#include "base/file.h"
+#include "pipelines/ledger.h"
+
+struct opt {
+    struct strs results, add, remove;
+    struct str note;
+};
+static const struct field fields[] = {
+    {.name = "results",
+     .type = FIELD_STRS,
+     .at = offsetof(struct opt, results),
+     .flags = FIELD_POSITIONAL,
+     .help = "result files or run folders"},
+    {.name = "add",
+     .type = FIELD_STRS,
+     .at = offsetof(struct opt, add),
+     .def = "",
+     .help = "a tag that they get"},
+    {.name = "remove",
+     .type = FIELD_STRS,
+     .at = offsetof(struct opt, remove),
+     .def = "",
+     .help = "a tag that they lose"},
+    {.name = "note",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, note),
+     .def = "",
+     .help = "text in place of the notes before"},
+    {0},
+};
+static const struct schema options = {"tag", 1, sizeof(struct opt), fields};
+
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    struct opt *o = opt;
+    struct clock *clock = clock_system();
+    char now[32];
+    if (o->results.n == 0)
+        return err_code(e, EXIT_USAGE, "which results? files or run folders");
+    if (o->add.n + o->remove.n + o->note.n == 0)
+        return err_code(e, EXIT_USAGE, "nothing to say; give --add, --remove or --note");
+    clock_iso(clock->wall(clock), now);
+    struct note n = {str_z(now), o->add, o->remove, o->note, {0}};
+    for (size_t i = 0; i < o->results.n; i++) {
+        const char *path = str_dup(a, o->results.v[i]);
+        const char *own = path_join(a, path, "result.msgpack");
+        bool unfinished = file_is_dir(path) && file_exists(path_join(a, path, "run.ini"));
+        if (!(file_is_dir(path) ? unfinished || file_exists(own) : file_exists(path)))
+            return err_set(e, "%s: no result and no run folder", path);
+        if (ledger_note(path, &n, e) != 0)
+            return -1;
+    }
+    return EXIT_DONE;
+}
+
+const struct command cmd_tag = {
+    .room = "pipelines",
+    .name = "tag",
+    .summary = "tags and notes beside results, for `compare --where tags=WORD`",
+    .details = "Each call appends a record to result.notes.msgpack beside the result; the result\n"
+               "itself stays as it is. Writers take the journal's lock, readers need none.",
+    .options = &options,
+    .run = run,
+};
