@@ -68,7 +68,7 @@ static void look_near(const struct schema *s, const char *prefix, struct near *q
         int d = str_distance(q->key, full);
         if (*prefix && strcmp(q->key, f->name) == 0)
             d = 1; /* the section was forgotten */
-        else if (strncmp(q->key, full, strlen(full)) == 0 && d > 2)
+        else if (strlen(f->name) > 3 && strncmp(q->key, full, strlen(full)) == 0 && d > 2)
             d = 2; /* more was said than the key has: train.batchsize */
         if (d < q->best) {
             q->best = d;
