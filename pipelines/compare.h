@@ -38,6 +38,10 @@ struct delta {
     bool allowed;              /* refused, but asked for with allow */
     struct estimate est;       /* run minus baseline */
     double p_holm;             /* NaN: exploratory or not estimable */
+    const char *same_as;       /* the metric of the same items that counts in its place, or NULL */
+    bool mcnemar;              /* p is McNemar's, over `won` and `lost` items */
+    int64_t won, lost;
+    double mde; /* difference that these items would show with 80% power; NaN: unknown */
     enum verdict verdict;
 };
 /* One group of runs against the baseline's group. */
@@ -51,6 +55,7 @@ struct recipe {
     double sd; /* of seeds, pooled or borrowed; NaN: unknown */
     int64_t sd_df;
     double effect;  /* difference of the means */
+    double mde;     /* that these numbers of seeds would show with 80% power; NaN: unknown */
     int64_t needed; /* seeds an arm that would detect it; -1: more than 1000 */
 };
 struct compared_metric {

@@ -74,7 +74,13 @@ static const char *verdict_text(const struct comparison *c, const struct delta *
     const char *same = str_eq(c->run[d->run].group, c->run[c->baseline].group)
                            ? " (same recipe, another seed)"
                            : "";
-    return arena_printf(a, "%s%s%s%s", what, same, d->m->primary ? "" : ", exploratory",
+    const char *counts = d->same_as      ? arena_printf(a, ", counted as %s", d->same_as)
+                         : d->m->primary ? ""
+                                         : ", exploratory";
+    const char *won = d->mcnemar ? arena_printf(a, " (%lld won, %lld lost)", (long long)d->won,
+                                                (long long)d->lost)
+                                 : "";
+    return arena_printf(a, "%s%s%s%s%s", what, won, same, counts,
                         d->allowed ? arena_printf(a, ", MARKED: %s", d->refused) : "");
 }
 
@@ -116,6 +122,19 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
         buf_addz(out, "; no group has two seeds, so its noise is unknown");
     }
     buf_addc(out, '\n');
+}
+
+/* What the design could have shown, whatever it did show. */
+static void print_power(const struct comparison *c, const struct compared_metric *k, int digits,
+                        const char *in, struct arena *a, struct buf *out)
+{
+    double most = NAN;
+    for (size_t r = 0; r < c->nruns; r++)
+        if (k->delta[r].mde > 0)
+            most = fmax(k->delta[r].mde, most);
+    if (!isnan(most))
+        buf_printf(out, "%sthese items show a difference of %s with 80%% power\n", in,
+                   number(a, most, digits_for(most / 2, digits)));
 }
 
 static double half_width(const struct metric *m)
@@ -177,6 +196,9 @@ static void print_metric(const struct comparison *c, const struct compared_metri
     }
     table_write(&t, f, in, out);
     table_release(&t);
+    if (f == TABLE_MD)
+        buf_addc(out, '\n');
+    print_power(c, k, digits, in, a, out);
     if (k->nrecipes)
         buf_printf(out, "%s%sthese recipes: ", f == TABLE_MD ? "\n" : "", in);
     for (size_t i = 0; i < k->nrecipes; i++) {
@@ -292,6 +314,13 @@ static struct json *json_delta(const struct comparison *c, const struct delta *d
     if (!d->refused || d->allowed) {
         json_put(o, "difference", json_estimate(&d->est));
         json_put(o, "p_holm", json_of_num(d->p_holm));
+        json_put(o, "detectable", json_of_num(d->mde));
+        if (d->same_as)
+            json_put(o, "counted_as", json_of_z(d->same_as));
+        if (d->mcnemar) {
+            json_put(o, "won", json_of_int(d->won));
+            json_put(o, "lost", json_of_int(d->lost));
+        }
         json_put(o, "these_checkpoints", json_of_z(verdict_names[d->verdict]));
     }
     return o;
@@ -307,6 +336,7 @@ static struct json *json_recipe(const struct recipe *x)
     json_put(o, "seed_sd", json_of_num(x->sd));
     json_put(o, "seed_sd_df", json_of_int(x->sd_df));
     json_put(o, "seeds_needed", json_of_int(x->needed));
+    json_put(o, "detectable", json_of_num(x->mde));
     if (x->why)
         json_put(o, "not_estimable", json_of_z(x->why));
     else

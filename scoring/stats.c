@@ -294,26 +294,31 @@ struct estimate stats_seeds(const double *a, size_t na, const double *b, size_t 
     return stats_seeds_borrowed(a, na, b, nb, sd, df, level);
 }
 
-/* Power of the two-sided 5% t test with 2 (k - 1) df at noncentrality delta. */
-static double power_of(double delta, double k)
+/* Power of the two-sided 5% t test with df degrees of freedom at noncentrality delta. */
+static double power_of(double delta, double df)
 {
-    double df = 2 * (k - 1), t = stats_t_quantile(0.975, df);
+    double t = stats_t_quantile(0.975, df);
     return 1 - stats_nct_cdf(t, df, delta) + stats_nct_cdf(-t, df, delta);
 }
 
-double stats_mde(int64_t k)
+double stats_mde_se(double df)
 {
-    if (k < 2)
+    if (!(df >= 1))
         return NAN;
     double lo = 0, hi = 64;
     while (hi - lo > 1e-12) {
         double mid = (lo + hi) / 2;
-        if (power_of(mid, (double)k) < 0.8)
+        if (power_of(mid, df) < 0.8)
             lo = mid;
         else
             hi = mid;
     }
-    return hi * sqrt(2 / (double)k);
+    return hi;
+}
+
+double stats_mde(int64_t k)
+{
+    return k < 2 ? NAN : stats_mde_se(2 * ((double)k - 1)) * sqrt(2 / (double)k);
 }
 
 int64_t stats_seeds_needed(double sd, double effect)

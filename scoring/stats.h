@@ -48,6 +48,10 @@ int64_t stats_seeds_needed(double sd, double effect);
 /* Minimum detectable effect of k seeds an arm in units of sd (noncentral t, 80% power, 5%). */
 double stats_mde(int64_t k);
 
+/* The same in units of a standard error with df degrees of freedom: the noncentrality at which the
+ * two-sided 5% t test has 80% power. Of the design, whatever the difference that was seen. */
+double stats_mde_se(double df);
+
 /* Distributions: CDFs and quantiles in double, from the incomplete beta and gamma functions. */
 double stats_norm_cdf(double x);
 double stats_norm_quantile(double p);

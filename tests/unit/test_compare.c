@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "pipelines/comparable.h"
 #include "pipelines/compare.h"
 #include "tests/tap.h"
 
@@ -35,8 +36,9 @@ static struct metric make_metric(const char *name, size_t n, size_t per, double 
     m.hi = m.value + 0.1;
     m.n = (int64_t)n;
     m.clusters = (int64_t)((n + per - 1) / per);
-    static struct str identity[] = {{"rule=documents", 14}, {"text=aaaa", 9}};
-    m.identity = (struct strs){identity, 2};
+    static struct str identity[] = {
+        {"rule=each", 9}, {"documents=aaaa", 14}, {"precision=fp32", 14}};
+    m.identity = (struct strs){identity, 3};
     return m;
 }
 
@@ -108,11 +110,11 @@ static void refusing(void)
         make_result("b", "base", 2, make_metric("bits_byte", 60, 1, 0, 0.02, 2)),
     };
     struct metric *m = r[1].metrics.v;
-    static struct str other[] = {{"rule=documents", 14}, {"text=bbbb", 9}};
+    static struct str other[] = {{"rule=each", 9}, {"documents=bbbb", 14}, {"precision=fp32", 14}};
     struct strs keep = m->identity;
-    m->identity = (struct strs){other, 2};
+    m->identity = (struct strs){other, 3};
     compare_runs(&c, r, 2, &plain, &e);
-    CHECK_STR(c.metric[0].delta[1].refused, "text differs: bbbb against aaaa",
+    CHECK_STR(c.metric[0].delta[1].refused, "documents differs: bbbb against aaaa",
               "other text is refused");
     CHECK(c.refused == 1 && c.compared == 0, "and counted");
     compare_release(&c);
@@ -122,7 +124,7 @@ static void refusing(void)
     compare_release(&c);
     m->identity = (struct strs){other, 1};
     compare_runs(&c, r, 2, &plain, &e);
-    CHECK_STR(c.metric[0].delta[1].refused, "text differs: nothing against aaaa",
+    CHECK_STR(c.metric[0].delta[1].refused, "documents differs: nothing against aaaa",
               "a setting that one side lacks is refused");
     compare_release(&c);
     m->identity = keep;
@@ -181,10 +183,146 @@ static void recipes(void)
     compare_release(&c);
 }
 
+/* Every row of the table: equal settings compare; another value, an unstated and an unknown one of
+ * each key are refused by the key's name. */
+static void comparability(void)
+{
+    static const char *const rows[] = {
+        "nll_token windows slice vocab context window precision",
+        "nll_token documents documents rule precision vocab",
+        "bits_byte documents documents rule precision",
+        "excess_bits_byte documents documents rule precision",
+        "acc_exact instruct items template decoding scorer scorer_version",
+        "f1_overlap instruct items template decoding scorer scorer_version",
+        "judge_single instruct items template decoding protocol prompt judge served"};
+    size_t n = sizeof rows / sizeof rows[0];
+    for (size_t i = 0; i < n; i++) {
+        struct str rest = str_z(rows[i]), name = str_cut(&rest, ' '), task = str_cut(&rest, ' ');
+        struct metric a = {.name = name, .task = task}, b;
+        struct str key[9], va[9], vb[9];
+        size_t keys = 0;
+        while (rest.n)
+            key[keys++] = str_cut(&rest, ' ');
+        for (size_t k = 0; k < keys; k++)
+            va[k] = vb[k] = str_printf(&arena, "%.*s=x", STR_ARG(key[k]));
+        a.identity = (struct strs){va, keys};
+        b = a;
+        b.identity.v = vb;
+        CHECK(comparable_refusal(&a, &b, &arena) == NULL, "%s: equal settings compare", rows[i]);
+        for (size_t k = 0; k < keys; k++) {
+            struct str same = va[k];
+            const char *name_z = str_dup(&arena, key[k]);
+            vb[k] = str_printf(&arena, "%s=y", name_z);
+            CHECK_STR(comparable_refusal(&a, &b, &arena),
+                      arena_printf(&arena, "%s differs: x against y", name_z),
+                      "%.*s, %.*s: another %s is refused", STR_ARG(name), STR_ARG(task), name_z);
+            va[k] = vb[k] = str_printf(&arena, "%s=unknown", name_z);
+            CHECK_STR(comparable_refusal(&a, &b, &arena),
+                      arena_printf(&arena, "%s is unknown in both", name_z), "an unknown one too");
+            va[k] = vb[k] = STR_LIT("other=1");
+            CHECK_STR(comparable_refusal(&a, &b, &arena),
+                      arena_printf(&arena, "%s is not stated in both", name_z),
+                      "and one that neither states");
+            va[k] = vb[k] = same;
+        }
+    }
+    size_t there = 0;
+    while (comparables[there].metric)
+        there++;
+    CHECK_INT(there, n, "each row of the table is tested");
+    struct metric bare = {.name = STR_LIT("mine"), .task = STR_LIT("x")};
+    CHECK(comparable_refusal(&bare, &bare, &arena) != NULL, "a metric without settings is refused");
+    bare.name = STR_LIT("bits_byte");
+    struct str vocab[] = {{"documents=a", 11}, {"rule=b", 6}, {"precision=c", 11}};
+    bare.task = STR_LIT("documents");
+    bare.identity = (struct strs){vocab, 3};
+    CHECK(!comparable_refusal(&bare, &bare, &arena), "bits per byte need no common vocabulary");
+}
+
+/* Right-or-wrong items: McNemar; the same items in another unit: one test, not two. */
+static void counting(void)
+{
+    struct err e;
+    struct comparison c;
+    struct metric right = make_metric("acc_exact", 100, 1, 0, 0, 1), other = right;
+    right.num.v = arena_array(&arena, 100, 8);
+    other.num.v = arena_array(&arena, 100, 8);
+    right.den.v = other.den.v = arena_array(&arena, 100, 8);
+    right.higher_better = other.higher_better = true;
+    for (int i = 0; i < 100; i++) {
+        right.den.v[i] = 1;
+        right.num.v[i] = i < 40;
+        other.num.v[i] = i < 37 || (i >= 60 && i < 75);
+    }
+    struct result r[2] = {make_result("a", "g", 1, right), make_result("b", "h", 1, other)};
+    struct compare_options allow = {.level = 0.95, .allow = true};
+    compare_runs(&c, r, 2, &allow, &e);
+    const struct delta *d = &c.metric[0].delta[1];
+    CHECK(d->mcnemar && d->won == 15 && d->lost == 3, "18 items differ: 15 won, 3 lost");
+    CHECK_NEAR(d->est.p, 0.0075378, 1e-6, "p is the exact binomial, 2 P(X <= 3 | 18, 1/2)");
+    CHECK_INT(d->verdict, VERDICT_BETTER, "and decides");
+    compare_release(&c);
+
+    struct metric two[2][2];
+    for (int i = 0; i < 2; i++) {
+        two[i][0] = make_metric("nll_token", 60, 1, i * 0.02, 0.02, (uint64_t)i + 1);
+        two[i][1] = make_metric("bits_byte", 60, 1, i * 0.02, 0.02, (uint64_t)i + 1);
+        r[i].metrics = (struct list){two[i], 2};
+    }
+    compare_runs(&c, r, 2, &allow, &e);
+    CHECK_STR(c.metric[0].delta[1].same_as, "bits_byte", "nats a token of the same items");
+    CHECK(isnan(c.metric[0].delta[1].p_holm), "are no test of their own");
+    CHECK_NEAR(c.metric[1].delta[1].p_holm, c.metric[1].delta[1].est.p, 0,
+               "so Holm takes bits a byte for one test, not two");
+    CHECK_NEAR(c.metric[1].delta[1].mde, 2.85 * c.metric[1].delta[1].est.se, 0.01,
+               "80%% power at 59 df: 2.85 standard errors");
+    double effect = c.metric[1].delta[1].mde;
+    compare_release(&c);
+    for (size_t k = 0; k < 60; k++)
+        two[1][1].num.v[k] += 3 * two[1][1].den.v[k];
+    compare_runs(&c, r, 2, &allow, &e);
+    CHECK_NEAR(c.metric[1].delta[1].mde, effect, 1e-9,
+               "it is the design's: a larger difference does not change it");
+    compare_release(&c);
+}
+
+/* What is one more draw of a recipe and what is the same draw again. */
+static void draws(void)
+{
+    struct err e;
+    struct comparison c;
+    struct result r[4];
+    for (int i = 0; i < 4; i++)
+        r[i] = make_result("x", i < 2 ? "base" : "new", i % 2,
+                           make_metric("bits_byte", 60, 1, 0.01 * i, 0.01, (uint64_t)i));
+    compare_runs(&c, r, 4, &plain, &e);
+    CHECK_INT(c.metric[0].recipe[1].seeds, 2, "two seeds are two draws");
+    CHECK_NEAR(c.metric[0].recipe[1].mde / c.metric[0].recipe[1].sd, 5.65, 0.01,
+               "two seeds an arm show 5.65 sd");
+    compare_release(&c);
+    struct metric *m = r[3].metrics.v;
+    r[3].seed = r[2].seed;
+    compare_runs(&c, r, 4, &plain, &e);
+    CHECK_INT(c.metric[0].recipe[1].seeds, 2, "the same seed elsewhere is a new draw");
+    compare_release(&c);
+    r[2].started = r[3].started = STR_LIT("2026-01-01T00:00:00Z");
+    compare_runs(&c, r, 4, &plain, &e);
+    CHECK_INT(c.metric[0].recipe[1].seeds, 1, "two checkpoints of one training are one draw");
+    compare_release(&c);
+    r[2].started = r[3].started = (struct str){0};
+    *m = *(struct metric *)r[2].metrics.v;
+    compare_runs(&c, r, 4, &plain, &e);
+    CHECK_INT(c.metric[0].recipe[1].seeds, 1, "the same result twice is one draw");
+    compare_release(&c);
+}
+
 int main(void)
 {
     pairing();
     refusing();
+    comparability();
+    counting();
+    draws();
     recipes();
     arena_release(&arena);
     return tap_done();

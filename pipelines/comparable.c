@@ -1,0 +1,72 @@
+/* comparable: the table, see comparable.h. docs/metrics.md shows it, and tests/unit/test_compare.c
+ * has a test a row and key. */
+#include "pipelines/comparable.h"
+
+#include <string.h>
+
+const struct comparable comparables[] = {
+    {"nll_token", "windows", {"slice", "vocab", "context", "window", "precision"}},
+    {"nll_token", "documents", {"documents", "rule", "precision", "vocab"}},
+    {"bits_byte", "documents", {"documents", "rule", "precision"}},
+    {"excess_bits_byte", "documents", {"documents", "rule", "precision"}},
+    {"acc_exact", NULL, {"items", "template", "decoding", "scorer", "scorer_version"}},
+    {"f1_overlap", NULL, {"items", "template", "decoding", "scorer", "scorer_version"}},
+    {"judge_single",
+     NULL,
+     {"items", "template", "decoding", "protocol", "prompt", "judge", "served"}},
+    {0},
+};
+
+const struct comparable *comparable_row(struct str metric, struct str task)
+{
+    for (const struct comparable *c = comparables; c->metric; c++)
+        if (str_eqz(metric, c->metric) && (!c->task || str_eqz(task, c->task)))
+            return c;
+    return NULL;
+}
+
+static struct str stated(const struct metric *m, struct str key)
+{
+    for (size_t i = 0; i < m->identity.n; i++) {
+        struct str rest = m->identity.v[i], k = str_cut(&rest, '=');
+        if (str_eq(k, key))
+            return rest;
+    }
+    return (struct str){0};
+}
+
+/* A hash is long and says nothing: its start is enough. */
+static struct str shown(struct str v)
+{
+    if (v.n == 0)
+        return STR_LIT("nothing");
+    if (v.n == 64)
+        v.n = 12;
+    return v;
+}
+
+const char *comparable_refusal(const struct metric *a, const struct metric *b, struct arena *ar)
+{
+    const struct comparable *row = comparable_row(a->name, a->task);
+    for (int side = 0; side < 2; side++) {
+        const struct metric *x = side ? b : a;
+        for (size_t i = 0; i < x->identity.n; i++) {
+            struct str rest = x->identity.v[i], key = str_cut(&rest, '=');
+            struct str va = stated(a, key), vb = stated(b, key);
+            if (!str_eq(va, vb)) {
+                va = shown(va);
+                vb = shown(vb);
+                return arena_printf(ar, "%.*s differs: %.*s against %.*s", STR_ARG(key),
+                                    STR_ARG(va), STR_ARG(vb));
+            }
+        }
+    }
+    for (const char *const *key = row ? row->keys : NULL; key && *key; key++) {
+        struct str v = stated(a, str_z(*key));
+        if (v.n == 0 || str_eqz(v, "unknown"))
+            return arena_printf(ar, "%s is %s in both", *key, v.n ? "unknown" : "not stated");
+    }
+    if (a->identity.n == 0)
+        return "neither says what it was measured on";
+    return NULL;
+}

@@ -1,0 +1,15 @@
+/* compare_private: what compare.c, compare_pair.c and compare_recipe.c share. */
+#ifndef PIPELINES_COMPARE_PRIVATE_H
+#define PIPELINES_COMPARE_PRIVATE_H
+
+#include "pipelines/compare.h"
+
+/* Joins the units of d->m and d->base by id and estimates their difference; sets d->refused if they
+ * cannot be joined. Everything lives in the arena. */
+void compare_pair(struct delta *d, double level, struct arena *a);
+/* Fills the recipes of every metric. */
+void compare_recipes(struct comparison *c, const struct compare_options *o);
+enum verdict compare_verdict(const struct estimate *est, double p, double level,
+                             bool higher_better);
+
+#endif

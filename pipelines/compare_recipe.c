@@ -1,0 +1,137 @@
+/* compare_recipe: groups of runs (seeds) against the baseline's group, see compare.h. */
+#include <math.h>
+
+#include "pipelines/compare_private.h"
+
+enum verdict compare_verdict(const struct estimate *est, double p, double level, bool higher_better)
+{
+    if (est->why || isnan(p))
+        return VERDICT_NOT_ESTIMABLE;
+    if (p > 1 - level || est->value == 0)
+        return VERDICT_NOT_SEEN;
+    return (est->value > 0) == higher_better ? VERDICT_BETTER : VERDICT_WORSE;
+}
+
+/* Whether run r is no draw of its own: the same run once more, or another checkpoint of it. The same seed
+ * on another machine, or run again, is a new draw. */
+static bool drawn_before(const struct comparison *c, const struct compared_metric *k, size_t r)
+{
+    const struct result *x = &c->run[r];
+    for (size_t i = 0; i < r; i++) {
+        const struct result *y = &c->run[i];
+        if (!k->delta[i].m || !str_eq(x->group, y->group) || x->seed != y->seed)
+            continue;
+        if (k->delta[i].m->value == k->delta[r].m->value ||
+            (x->started.n && str_eq(x->started, y->started)))
+            return true;
+    }
+    return false;
+}
+
+/* Values of a metric over the runs of a group that compare with the baseline's. */
+static size_t group_values(const struct comparison *c, const struct compared_metric *k,
+                           struct str group, double *out)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < c->nruns; r++) {
+        const struct delta *d = &k->delta[r];
+        bool comparable = r == c->baseline || (d->base && (!d->refused || d->allowed));
+        if (d->m && comparable && str_eq(c->run[r].group, group) && !isnan(d->m->value) &&
+            !drawn_before(c, k, r))
+            out[n++] = d->m->value;
+    }
+    return n;
+}
+
+static double mean(const double *v, size_t n)
+{
+    double s = 0;
+    for (size_t i = 0; i < n; i++)
+        s += v[i];
+    return s / (double)n;
+}
+
+static double squares(const double *v, size_t n)
+{
+    double m = mean(v, n), s = 0;
+    for (size_t i = 0; i < n; i++)
+        s += (v[i] - m) * (v[i] - m);
+    return s;
+}
+
+static void judge_recipe(struct comparison *c, const struct compared_metric *k, struct recipe *x,
+                         const struct compare_options *o, bool higher_better)
+{
+    double *a = arena_array(&c->arena, c->nruns + 1, sizeof *a),
+           *b = arena_array(&c->arena, c->nruns + 1, sizeof *b),
+           *s = arena_array(&c->arena, c->nruns + 1, sizeof *s);
+    size_t na = group_values(c, k, x->group, a),
+           nb = group_values(c, k, c->run[c->baseline].group, b);
+    x->seeds = (int64_t)na;
+    x->base_seeds = (int64_t)nb;
+    x->same = str_eq(x->group, c->run[c->baseline].group);
+    if (x->same)
+        nb = 0; /* its seeds count once */
+    x->effect = na && nb ? mean(a, na) - mean(b, nb) : NAN;
+    x->sd = NAN;
+    size_t ns = o->seed_sd ? group_values(c, k, str_z(o->seed_sd), s) : 0;
+    double ss = 0;
+    if (ns >= 2) { /* the borrowed group's alone: it was named before the numbers were seen */
+        ss = squares(s, ns);
+        x->sd_df = (int64_t)ns - 1;
+    } else {
+        ss = (na > 1 ? squares(a, na) : 0) + (nb > 1 ? squares(b, nb) : 0);
+        x->sd_df = (int64_t)(na > 1 ? na - 1 : 0) + (int64_t)(nb > 1 ? nb - 1 : 0);
+    }
+    if (x->sd_df > 0)
+        x->sd = sqrt(ss / (double)x->sd_df); /* 0 when all seeds agree */
+    if (x->same) {
+        x->why = "one recipe: the difference between its seeds is its noise";
+    } else if (na == 0 || nb == 0) {
+        x->why = "no comparable run in one of the groups";
+    } else if (ns >= 2 && x->sd > 0) {
+        double df = (double)x->sd_df, se = x->sd * sqrt(1.0 / (double)na + 1.0 / (double)nb);
+        double t = stats_t_quantile(1 - (1 - o->level) / 2, df);
+        x->est = (struct estimate){.value = x->effect, .se = se, .df = df, .n = (int64_t)(na + nb)};
+        x->est.lo = x->effect - t * se;
+        x->est.hi = x->effect + t * se;
+        x->est.p = 2 * stats_t_cdf(-fabs(x->effect / se), df);
+    } else if (na < 2 || nb < 2) {
+        x->why =
+            arena_printf(&c->arena,
+                         "%zu seed%s against %zu: seed noise needs at least 2 in each arm, or a "
+                         "borrowed sd (--seed-sd GROUP)",
+                         na, na == 1 ? "" : "s", nb);
+    } else {
+        x->est = stats_seeds(a, na, b, nb, o->level);
+        x->why = x->est.why;
+    }
+    x->mde = NAN;
+    if (x->sd > 0 && na && nb)
+        x->mde = x->sd * sqrt(1.0 / (double)na + 1.0 / (double)nb) * stats_mde_se((double)x->sd_df);
+    x->needed = x->sd > 0 && x->effect != 0 ? stats_seeds_needed(x->sd, fabs(x->effect)) : 0;
+    x->verdict = x->why ? VERDICT_NOT_ESTIMABLE
+                        : compare_verdict(&x->est, x->est.p, o->level, higher_better);
+}
+
+void compare_recipes(struct comparison *c, const struct compare_options *o)
+{
+    for (size_t k = 0; k < c->nmetrics; k++) {
+        struct compared_metric *m = &c->metric[k];
+        m->recipe = arena_array(&c->arena, c->nruns, sizeof *m->recipe);
+        const struct metric *base = m->delta[c->baseline].m;
+        if (!base)
+            continue;
+        for (size_t r = 0; r < c->nruns; r++) {
+            struct str g = c->run[r].group;
+            bool seen = r == c->baseline || !m->delta[r].m;
+            for (size_t i = 0; i < m->nrecipes && !seen; i++)
+                seen = str_eq(m->recipe[i].group, g);
+            if (seen)
+                continue;
+            struct recipe *x = &m->recipe[m->nrecipes++];
+            x->group = g;
+            judge_recipe(c, m, x, o, base->higher_better);
+        }
+    }
+}
