@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/stream.h"
+#include "formats/constraint.h"
 #include "formats/record.h"
 
 #define MAX_LINE ((size_t)64 << 20)
@@ -28,6 +29,9 @@ static const struct field item_fields[] = {
     {"split", FIELD_STR, AT(split), "", .help = "train, val, test or empty"},
     {"choices", FIELD_STRS, AT(choices), "", .help = "answers to choose from"},
     {"graded", FIELD_STRS, AT(graded), "", .help = "answers of known quality, best first"},
+    {"contexts", FIELD_STRS, AT(contexts), "", .help = "text before the choices, or before each"},
+    {"gold", FIELD_I64, AT(gold), "", .help = "index of the right choice"},
+    {"constraints", FIELD_STRS, AT(constraints), "", .help = "checkable instructions, JSON texts"},
     {"rest", FIELD_REST, AT(rest), "", .help = "unknown keys"},
     {0},
 };
@@ -46,6 +50,9 @@ static const struct field response_fields[] = {
     {"ms", FIELD_F64, AT(ms), "", .help = "time taken, milliseconds", .flags = FIELD_VOLATILE},
     {"choice_logprob", FIELD_F64S, AT(choice_logprob), "",
      .help = "log probability of each choice, nats"},
+    {"choice_tokens", FIELD_I64S, AT(choice_tokens), "", .help = "tokens of each choice"},
+    {"choice_greedy", FIELD_I64S, AT(choice_greedy), "",
+     .help = "1 where every token of the choice was the likeliest"},
     {"rest", FIELD_REST, AT(rest), "", .help = "unknown keys"},
     {0},
 };
@@ -58,6 +65,7 @@ static const struct field score_fields[] = {
     {"scorer", FIELD_STR, AT(scorer), "", .help = "who scored"},
     {"cluster", FIELD_STR, AT(cluster), "", .help = "cluster of the item; empty: itself"},
     {"value", FIELD_F64, AT(value), "", .help = "the score; absent unless the outcome is scored"},
+    {"weight", FIELD_F64, AT(weight), "", .help = "of this value in the mean; absent: 1"},
     {"outcome", FIELD_ENUM, AT(outcome), "scored", .choices = outcome_names,
      .help = "whether there is a score, or why not"},
     {"detail", FIELD_STR, AT(detail), "", .help = "what was matched, or why not"},
@@ -68,6 +76,11 @@ static const struct field score_fields[] = {
 };
 #undef AT
 const struct schema score_schema = {"score", 1, sizeof(struct score), score_fields};
+
+double score_weight(const struct score *s)
+{
+    return s->weight > 0 ? s->weight : 1;
+}
 
 /* ---- items ---------------------------------------------------------------------------------- */
 
@@ -119,14 +132,18 @@ static int item_of_json(const struct json *row, struct item *it, struct arena *a
     struct str need;
     if (json_kind(row) != JSON_OBJ)
         return err_set(e, "not a JSON object");
-    *it = (struct item){0};
+    *it = (struct item){.gold = FIELD_NONE_I64};
+    if (json_get(row, "instruction_id_list"))
+        return constraints_row(row, it, a, e);
     if (json_need_str(row, "instruction", &need, e) || json_need_str(row, "output", &need, e))
         return -1;
     if (row_str(row, "id", a, &it->id, e) || row_str(row, "task", a, &it->task, e) ||
         row_str(row, "instruction", a, &it->instruction, e) ||
         row_str(row, "input", a, &it->input, e) || row_str(row, "output", a, &it->reference, e) ||
         row_str(row, "cluster", a, &it->cluster, e) || row_str(row, "split", a, &it->split, e) ||
-        row_strs(row, "choices", a, &it->choices, e) || row_strs(row, "graded", a, &it->graded, e))
+        row_strs(row, "choices", a, &it->choices, e) ||
+        row_strs(row, "graded", a, &it->graded, e) ||
+        constraints_of_json(json_get(row, "constraints"), a, &it->constraints, e))
         return -1;
     if (!it->task.n)
         it->task = STR_LIT("instruct");

@@ -2,8 +2,10 @@
  *
  * All three are record files (formats/record.h) keyed by item id; of two records with one key the
  * last wins. Items may also be read from JSON or JSONL: {"id"?, "instruction", "input"?, "output",
- * "cluster"?, "split"?, "task"?, "choices"?, "graded"?}; without an id it is the first 16 hex digits of SHA-256 of instruction,
- * NUL, input, and "-2", "-3"... for repeats.
+ * "cluster"?, "split"?, "task"?, "choices"?, "graded"?, "constraints"?}; without an id it is the first
+ * 16 hex digits of SHA-256 of instruction, NUL, input, and "-2", "-3"... for repeats. Rows of the
+ * IFEval data ({"key", "prompt", "instruction_id_list", "kwargs"}) are read as they are. Other rows
+ * become items by a task file (formats/task.h).
  */
 #ifndef FORMATS_ITEM_H
 #define FORMATS_ITEM_H
@@ -23,6 +25,11 @@ struct item {
     struct str split;                        /* "train", "val", "test" or empty */
     struct strs choices;
     struct strs graded; /* known-answer: answers of known quality, in order of grade_names */
+    /* Choice items. contexts: what stands before each choice, one for all (then one) or one a
+     * choice; choices go behind it byte by byte. gold: index of the right choice, FIELD_NONE_I64: unknown. */
+    struct strs contexts;
+    int64_t gold;
+    struct strs constraints; /* formats/constraint.h: JSON texts of checkable instructions */
     struct str rest;
 };
 /* Grades of a known-answer item, best first: right, reworded, padded, wrong, empty. */
@@ -49,19 +56,26 @@ struct response {
     struct str detail;             /* of an error: what happened */
     int64_t tokens_in, tokens_out; /* FIELD_NONE_I64: unknown */
     double ms;                     /* volatile */
+    /* Of choices, in order: summed log probability, nats; tokens summed over; whether each of these
+     * was the likeliest (1, 0). NaN or -inf as computed: the reader decides what it means. */
     struct f64s choice_logprob;
+    struct i64s choice_tokens, choice_greedy;
     struct str rest;
 };
 
 struct score {
     struct str item, scorer, cluster;
     double value;      /* NaN unless scored */
+    double weight;     /* see score_weight */
     int outcome;       /* enum outcome */
     struct str detail; /* what was matched, or why not */
     struct str judge;  /* judges: identity served, else empty */
     struct str key;    /* judges: SHA-256 of item, answer, judge identity, prompt */
     struct str rest;
 };
+
+/* What a value counts in a mean, sum(value weight) / sum(weight): 1 where none is set. */
+double score_weight(const struct score *s);
 
 extern const struct schema item_schema, response_schema, score_schema;
 

@@ -10,6 +10,12 @@
 typedef double answer_fn(const struct item *it, struct str answer, const char **detail,
                          struct arena *a);
 
+/* item, cluster, outcome, and a detail where there is no score; value is NaN. No text is read. */
+void score_outcome(const struct item *it, const struct response *r, struct score *out);
+
+/* The detail of a scored answer; says it when the answer was cut at its token limit. */
+void score_detail(struct score *out, const struct response *r, const char *detail, struct arena *a);
+
 /* Fills *out. No response: not_run. A response that ended in an error: transport_failed; by a
  * filter: refused; these have no value. Any other text is scored, an empty one too, and one that
  * was cut at its token limit, which the detail then says. */
@@ -18,8 +24,9 @@ void score_answer(const struct item *it, const struct response *r, answer_fn *va
 
 struct score_counts {
     int64_t outcome[OUTCOME_NOT_RUN + 1];
-    int64_t cut; /* scored, but cut at the token limit */
-    double sum;  /* of the values */
+    int64_t cut;                   /* scored, but cut at the token limit */
+    double sum;                    /* of value times weight */
+    double weight, missing_weight; /* of those that are scored; of the others, 1 each */
 };
 /* Scores all items in their order into v[items->n]. A response whose item is not there is an error
  * that names it. Strings live in a, items and responses. */

@@ -13,7 +13,7 @@ struct options {
 };
 #define AT(m) offsetof(struct options, m)
 static const struct field fields[] = {
-    {"scorer", FIELD_STR, AT(scorer), NULL, .help = "exact or overlap"},
+    {"scorer", FIELD_STR, AT(scorer), NULL, .help = "exact, overlap, ifeval... (below)"},
     {"items", FIELD_STR, AT(items), NULL, .help = "what was asked: .msgpack, .json or .jsonl",
      .flags = FIELD_VOLATILE},
     {"responses", FIELD_STR, AT(responses), NULL, .help = "what was answered: .msgpack",
@@ -43,7 +43,7 @@ static void facts(struct stage *st, const struct scorer *s, const struct score_c
 {
     int64_t scored = n->outcome[OUTCOME_SCORED];
     struct json *id = json_obj();
-    double mean = scored ? n->sum / (double)scored : NAN;
+    double mean = scored ? n->sum / n->weight : NAN;
     json_put(id, "scorer", json_of_z(s->name));
     json_put(id, "scorer_version", json_of_int(s->version));
     stage_fact(st, "identity", id);
@@ -53,6 +53,11 @@ static void facts(struct stage *st, const struct scorer *s, const struct score_c
     for (int k = 0; outcome_names[k]; k++)
         stage_fact(st, outcome_names[k], json_of_int(n->outcome[k]));
     stage_fact(st, "cut", json_of_int(n->cut));
+    if (scored < (int64_t)items) { /* where the mean would be if all others were 0, or 1 */
+        double all = n->weight + n->missing_weight;
+        stage_fact(st, "lowest", json_of_num(n->sum / all));
+        stage_fact(st, "highest", json_of_num((n->sum + n->missing_weight) / all));
+    }
     log_info("%s %.4f over %lld of %zu items", s->metric, mean, (long long)scored, items);
     if (scored < (int64_t)items)
         log_warn("%lld items have no score (%lld not run, %lld failed, %lld refused)",
@@ -78,6 +83,8 @@ static int work(struct stage *st, const struct scorer *s, const struct options *
         err_wrap(e, "%s", responses_path);
         goto out;
     }
+    if (s->report)
+        stage_fact(st, "report", s->report(&items, &responses, a));
     if (stage_start(st, e) || save(out, v, items.n, e) || stage_output(st, out, e))
         goto out;
     facts(st, s, &n, items.n);
@@ -111,11 +118,15 @@ out:
 const struct command cmd_score = {
     .room = "scoring",
     .name = "score",
-    .summary = "score answers with a pure scorer: exact, overlap",
+    .summary = "score answers with a pure scorer: exact, overlap, ifeval",
     .details =
         "exact: 1 if the answer equals the reference but for case, white space and punctuation at\n"
         "its ends, or if it names the right one of the item's choices and no other; else 0.\n"
         "overlap: F1 of the words that answer and reference share, as SQuAD counts them.\n"
+        "ifeval, ifeval_loose: 1 if every checkable instruction of the item is followed;\n"
+        "ifeval_inst, ifeval_inst_loose: share of the instructions. Items are IFEval's rows as "
+        "they\n"
+        "are, or have \"constraints\"; ifeval's manifest also reports tiers, types and baselines.\n"
         "Every item gets one record, in the order of the items. An item without a response has\n"
         "outcome not_run and no value; a response to an unknown item is an error.",
     .options = &options,

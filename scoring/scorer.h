@@ -6,6 +6,7 @@
 #define SCORING_SCORER_H
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "formats/item.h"
 
@@ -17,6 +18,9 @@ struct scorer {
     /* r NULL: there is no response (OUTCOME_NOT_RUN). Fills value, outcome, detail. */
     void (*score)(const struct item *it, const struct response *r, struct score *out,
                   struct arena *a);
+    /* More about all items, for the manifest's fact "report"; NULL: nothing. Caller frees. */
+    struct json *(*report)(const struct items *items, const struct responses *responses,
+                           struct arena *a);
 };
 extern const struct scorer *const scorers[];
 const struct scorer *scorer_find(struct str name, struct err *e);

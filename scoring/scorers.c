@@ -5,8 +5,12 @@
 #include "base/map.h"
 #include "scoring/answers.h"
 
-extern const struct scorer scorer_exact, scorer_overlap;
-const struct scorer *const scorers[] = {&scorer_exact, &scorer_overlap, NULL};
+extern const struct scorer scorer_exact, scorer_overlap, scorer_ifeval, scorer_ifeval_loose,
+    scorer_ifeval_inst, scorer_ifeval_inst_loose;
+const struct scorer *const scorers[] = {
+    &scorer_exact,       &scorer_overlap,           &scorer_ifeval, &scorer_ifeval_loose,
+    &scorer_ifeval_inst, &scorer_ifeval_inst_loose, NULL,
+};
 
 const struct scorer *scorer_find(struct str name, struct err *e)
 {
@@ -30,22 +34,32 @@ static int outcome_of(const struct response *r)
     return r->finish == FINISH_FILTER ? OUTCOME_REFUSED : OUTCOME_SCORED;
 }
 
-void score_answer(const struct item *it, const struct response *r, answer_fn *value,
-                  struct score *out, struct arena *a)
+void score_outcome(const struct item *it, const struct response *r, struct score *out)
 {
-    const char *detail = "";
     out->item = it->id;
     out->cluster = it->cluster;
     out->outcome = outcome_of(r);
     out->value = NAN;
-    if (out->outcome != OUTCOME_SCORED) {
+    if (out->outcome != OUTCOME_SCORED)
         out->detail = r ? r->detail : (struct str){NULL, 0};
+}
+
+void score_detail(struct score *out, const struct response *r, const char *detail, struct arena *a)
+{
+    bool cut = r->finish == FINISH_LENGTH;
+    out->detail =
+        str_printf(a, "%s%s", detail, cut ? "; the answer was cut at its token limit" : "");
+}
+
+void score_answer(const struct item *it, const struct response *r, answer_fn *value,
+                  struct score *out, struct arena *a)
+{
+    const char *detail = "";
+    score_outcome(it, r, out);
+    if (out->outcome != OUTCOME_SCORED)
         return;
-    }
     out->value = value(it, r->text, &detail, a);
-    out->detail = r->finish == FINISH_LENGTH
-                      ? str_printf(a, "%s; the answer was cut at its token limit", detail)
-                      : str_printf(a, "%s", detail);
+    score_detail(out, r, detail, a);
 }
 
 static int check_responses(const struct items *items, const struct responses *responses,
@@ -71,12 +85,15 @@ int score_all(const struct scorer *s, const struct items *items, const struct re
         return -1;
     for (size_t i = 0; i < items->n; i++) {
         const struct response *r = responses_find(responses, items->v[i].id);
-        v[i] = (struct score){.scorer = str_z(s->name)};
+        v[i] = (struct score){.scorer = str_z(s->name), .weight = NAN};
         s->score(&items->v[i], r, &v[i], a);
         n->outcome[v[i].outcome]++;
         if (v[i].outcome == OUTCOME_SCORED) {
-            n->sum += v[i].value;
+            n->sum += v[i].value * score_weight(&v[i]);
+            n->weight += score_weight(&v[i]);
             n->cut += r->finish == FINISH_LENGTH;
+        } else {
+            n->missing_weight++;
         }
     }
     return 0;

@@ -129,7 +129,10 @@ static void test_encodings(void)
     struct arena a = {0};
     struct err e = {0};
     struct all x;
-    struct item it = {.id = STR_LIT("a"), .task = STR_LIT("t"), .instruction = STR_LIT("i")};
+    struct item it = {.id = STR_LIT("a"),
+                      .task = STR_LIT("t"),
+                      .instruction = STR_LIT("i"),
+                      .gold = FIELD_NONE_I64};
     struct buf b = {0};
     record_pack(&item_schema, &it, &b);
     CHECK(str_eq(buf_str(&b), STR_LIT("\x83\xa2id\xa1"

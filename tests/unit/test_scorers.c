@@ -92,7 +92,11 @@ static void test_overlap(void)
 static void test_outcomes(void)
 {
     struct arena a = {0};
-    struct item it = {.id = STR_LIT("i"), .reference = STR_LIT("x"), .cluster = STR_LIT("c")};
+    struct str constraint = STR_LIT("{\"id\":\"punctuation:no_comma\"}");
+    struct item it = {.id = STR_LIT("i"),
+                      .reference = STR_LIT("x"),
+                      .cluster = STR_LIT("c"),
+                      .constraints = {&constraint, 1}};
     int finish[] = {FINISH_STOP, FINISH_LENGTH, FINISH_FILTER, FINISH_ERROR};
     int want[] = {OUTCOME_SCORED, OUTCOME_SCORED, OUTCOME_REFUSED, OUTCOME_TRANSPORT_FAILED};
     for (const struct scorer *const *s = scorers; *s; s++) {

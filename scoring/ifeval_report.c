@@ -1,0 +1,142 @@
+/* ifeval_report: see scoring/ifeval_report.h. */
+#include "scoring/ifeval_report.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+
+/* A text that says nothing, for the baseline of constant answers. */
+static const char constant[] = "I am sorry but I cannot help with that.";
+
+struct tally {
+    int64_t prompts, instructions, prompt_strict, prompt_loose, strict, loose;
+};
+enum view { VIEW_ALL, VIEW_SUPPORTED, VIEW_EXACT, VIEWS };
+static const char *const view_names[] = {"all", "supported", "exact"};
+
+struct count {
+    struct tally view[VIEWS];
+    int64_t tiers[3];
+    struct map types;
+    struct tally *by_type; /* [types.n] */
+};
+
+static void add_type(struct count *c, const struct ifeval_verdict *v)
+{
+    int added;
+    size_t k = map_add(&c->types, v->id, 0, &added);
+    if (added) {
+        c->by_type = mem_grow(c->by_type, c->types.n * sizeof *c->by_type);
+        c->by_type[k] = (struct tally){0};
+    }
+    c->by_type[k].instructions++;
+    c->by_type[k].strict += v->strict;
+    c->by_type[k].loose += v->loose;
+}
+
+/* answered false: there is no answer, so nothing is followed. */
+static void add_item(struct count *c, const struct item *it, struct str answer, bool answered,
+                     struct arena *a)
+{
+    struct tally t[VIEWS] = {{0}};
+    bool whole[VIEWS] = {true, answered, answered};
+    for (size_t i = 0; i < it->constraints.n; i++) {
+        struct ifeval_verdict v;
+        ifeval_verdict(it->constraints.v[i], answer, &v, a);
+        v.strict = v.strict && answered;
+        v.loose = v.loose && answered;
+        c->tiers[v.tier]++;
+        add_type(c, &v);
+        bool in[VIEWS] = {true, answered && v.tier != TIER_UNSUPPORTED,
+                          answered && v.tier == TIER_EXACT};
+        for (int k = 0; k < VIEWS; k++) {
+            whole[k] = whole[k] && in[k];
+            t[k].instructions += in[k];
+            t[k].strict += in[k] && v.strict;
+            t[k].loose += in[k] && v.loose;
+        }
+    }
+    for (int k = 0; k < VIEWS; k++) {
+        struct tally *to = &c->view[k];
+        int64_t n = (int64_t)it->constraints.n;
+        to->instructions += t[k].instructions;
+        to->strict += t[k].strict;
+        to->loose += t[k].loose;
+        to->prompts += whole[k];
+        to->prompt_strict += whole[k] && t[k].strict == n;
+        to->prompt_loose += whole[k] && t[k].loose == n;
+    }
+}
+
+static void put_share(struct json *o, const char *name, int64_t part, int64_t of)
+{
+    json_put(o, name, json_of_num(of ? (double)part / (double)of : NAN));
+}
+
+static struct json *tally_json(const struct tally *t)
+{
+    struct json *o = json_obj();
+    json_put(o, "prompts", json_of_int(t->prompts));
+    json_put(o, "instructions", json_of_int(t->instructions));
+    put_share(o, "prompt_strict", t->prompt_strict, t->prompts);
+    put_share(o, "prompt_loose", t->prompt_loose, t->prompts);
+    put_share(o, "inst_strict", t->strict, t->instructions);
+    put_share(o, "inst_loose", t->loose, t->instructions);
+    return o;
+}
+
+static void count_release(struct count *c)
+{
+    map_release(&c->types);
+    free(c->by_type);
+}
+
+/* What every item gets when it is answered with one text; text.p NULL: with its own prompt. */
+static struct json *baseline(const struct items *items, struct str text)
+{
+    struct count c = {0};
+    struct arena a = {0};
+    for (size_t i = 0; i < items->n; i++)
+        if (items->v[i].constraints.n)
+            add_item(&c, &items->v[i], text.p ? text : items->v[i].instruction, true, &a);
+    struct json *o = tally_json(&c.view[VIEW_ALL]);
+    count_release(&c);
+    arena_release(&a);
+    return o;
+}
+
+struct json *ifeval_report(const struct items *items, const struct responses *responses,
+                           struct arena *a)
+{
+    struct count c = {0};
+    struct json *o = json_obj(), *tiers = json_obj(), *types = json_obj(), *base = json_obj();
+    for (size_t i = 0; i < items->n; i++) {
+        const struct item *it = &items->v[i];
+        const struct response *r = responses_find(responses, it->id);
+        struct str text = {0};
+        bool answered = r && r->finish != FINISH_ERROR && r->finish != FINISH_FILTER &&
+                        ifeval_answer(r->text, &text);
+        if (it->constraints.n)
+            add_item(&c, it, text, answered, a);
+    }
+    for (int k = 0; ifeval_tier_names[k]; k++)
+        json_put(tiers, ifeval_tier_names[k], json_of_int(c.tiers[k]));
+    json_put(o, "tiers", tiers);
+    for (int k = 0; k < VIEWS; k++)
+        json_put(o, view_names[k], tally_json(&c.view[k]));
+    for (size_t k = 0; k < c.types.n; k++) {
+        struct json *t = json_obj();
+        json_put(t, "n", json_of_int(c.by_type[k].instructions));
+        json_put(t, "strict", json_of_int(c.by_type[k].strict));
+        json_put(t, "loose", json_of_int(c.by_type[k].loose));
+        json_put(types, str_dup(a, c.types.key[k]), t);
+    }
+    json_put(o, "types", types);
+    json_put(base, "empty", baseline(items, STR_LIT("")));
+    json_put(base, "echo", baseline(items, (struct str){0}));
+    json_put(base, "constant", baseline(items, STR_LIT(constant)));
+    json_put(o, "baselines", base);
+    count_release(&c);
+    return o;
+}
