@@ -1,5 +1,7 @@
 /* Intervals and tests: closed forms, degenerate cases, and seeded simulations of what they promise.
- * LONG=1 simulates 10,000 times instead of 2,000. */
+ * SIMULATE=10000 simulates 10,000 times instead of 1,500. */
+#include <stdlib.h>
+
 #include "base/mem.h"
 #include "base/rng.h"
 #include "scoring/stats.h"
@@ -187,6 +189,8 @@ static void test_seeds(void)
               fabs(stats_mde(10) * 0.002 - 0.0027) < 1e-4,
           "minimum detectable effects at sd .002: .0112 .0061 .0040 .0027");
     CHECK(isnan(stats_mde(1)), "one seed detects nothing");
+    CHECK_NEAR(stats_mde_se(1e6), 2.8016, 1e-3, "many clusters: 1.960 + 0.842 standard errors");
+    CHECK(isnan(stats_mde_se(0)), "no degrees of freedom, no effect");
     CHECK_INT(stats_seeds_needed(0.0123, 0.0123 * 1.33), 10, "10 seeds find 1.33 sd");
     CHECK_INT(stats_seeds_needed(0.0123, 1), 2, "two seeds at least");
     CHECK_INT(stats_seeds_needed(0.0123, 0.00001), -1, "above 1000: -1");
@@ -246,38 +250,98 @@ static double rejected(struct shape s, double effect, int times, uint64_t seed)
     return (double)n / times;
 }
 
-/* Share of 10,000 in which the 95% interval holds the effect. */
-static double covered(struct shape s, double effect, uint64_t seed)
+/* Share of `times` in which the 95% interval holds the effect. */
+static double covered(struct shape s, double effect, int times, uint64_t seed)
 {
     static struct sample x;
     int n = 0;
-    for (int t = 0; t < 10000; t++) {
+    for (int t = 0; t < times; t++) {
         draw(&x, s, effect, seed, t);
         struct estimate e = stats_ratio(x.diff, x.one, x.cluster, x.n, 0.95);
         n += e.lo <= effect && effect <= e.hi;
     }
-    return n / 10000.0;
+    return (double)n / times;
 }
 
+/* Right-or-wrong items of two equal models: McNemar over items, flips over clusters of three. */
+static void discrete(int items, int times, double *mcnemar, double *flips)
+{
+    static struct sample x;
+    int m = 0, f = 0;
+    for (int t = 0; t < times; t++) {
+        struct rng r = rng_make(16, "discrete", (uint64_t)t);
+        int won = 0, lost = 0;
+        for (int i = 0; i < items; i++) {
+            x.a[i] = rng_unit(&r) < 0.3; /* two draws of one model */
+            x.b[i] = rng_unit(&r) < 0.3;
+            x.one[i] = 1;
+            x.cluster[i] = i / 3;
+            won += x.a[i] > x.b[i];
+            lost += x.a[i] < x.b[i];
+        }
+        m += stats_mcnemar(won, lost) <= 0.05;
+        f += stats_paired(x.a, x.b, x.one, x.cluster, (size_t)items, 0.95).p <= 0.05;
+    }
+    *mcnemar = (double)m / times;
+    *flips = (double)f / times;
+}
+
+/* Share of `times` in which k seeds an arm are called different at this effect, in seed sds. */
+static double recipes_differ(int k, double effect, int times, uint64_t seed)
+{
+    double a[16], b[16];
+    int n = 0;
+    for (int t = 0; t < times; t++) {
+        struct rng r = rng_make(seed, "recipes", (uint64_t)t);
+        for (int i = 0; i < k; i++) {
+            a[i] = 3.7 + 0.0123 * (rng_normal(&r) + effect);
+            b[i] = 3.7 + 0.0123 * rng_normal(&r);
+        }
+        n += stats_seeds(a, (size_t)k, b, (size_t)k, 0.95).p <= 0.05;
+    }
+    return (double)n / times;
+}
+
+/* What the intervals and tests promise, at 8, 20 and 100 clusters. Seeds are fixed, so the shares are
+ * the same every time; SIMULATE=10000 (tests/long/stats.t) has the narrow bands. */
 static void test_promises(void)
 {
-    const char *long_run = getenv("LONG");
-    int times = long_run && *long_run ? 10000 : 2000;
-    for (int k = 0; k < 2; k++) {
-        struct shape s = {k ? 20 : 8, 6, 1, false};
-        double null = rejected(s, 0, times, 11), real = rejected(s, 0.5, 500, 12),
-               holds = covered(s, 0.5, 13);
-        CHECK(null >= 0.04 && null <= 0.06,
-              "A/A over %d clusters is called different in 4-6%% of %d (%.2f%%)", s.clusters, times,
-              100 * null);
-        CHECK(holds >= 0.94 && holds <= 0.96,
-              "the interval over %d clusters holds the truth in 94-96%% (%.2f%%)", s.clusters,
-              100 * holds);
+    static const int clusters[] = {8, 20, 100};
+    const char *asked = getenv("SIMULATE");
+    bool many = asked && strcmp(asked, "10000") == 0;
+    int times = many ? 10000 : 1500;
+    double band = many ? 0.006 : 0.016, mcnemar, flips;
+    for (int k = 0; k < 3; k++) {
+        struct shape s = {clusters[k], k < 2 ? 6 : 4, 1, false};
+        /* 8 clusters have 256 flips, so the level that can be reached is 12 / 256 = 4.69%: near the
+         * band's edge, so more draws tell it from what lies outside. */
+        int draws = k == 0 ? 6 * times : times;
+        double null = rejected(s, 0, draws, 11), real = rejected(s, 0.5, 300, 12),
+               holds = covered(s, 0.5, times, 13);
+        CHECK(fabs(null - 0.05) <= band, "A/A over %d clusters is called different in %.2f%% of %d",
+              s.clusters, 100 * null, draws);
+        CHECK(fabs(holds - 0.95) <= band, "the interval over %d clusters holds the truth in %.2f%%",
+              s.clusters, 100 * holds);
         CHECK(real > 3 * null, "and a real difference is found more often (%.1f%%)", 100 * real);
+        s.uneven = true;
+        s.units = k < 2 ? 12 : 6;
+        s.between = 0.7;
+        holds = covered(s, 0.3, times, 14);
+        CHECK(holds >= 0.93 - (many ? 0 : 0.01), "with clusters of 1 to %d units %.2f%%", s.units,
+              100 * holds);
+        discrete(clusters[k] * 3, times, &mcnemar, &flips);
+        CHECK(mcnemar <= 0.056, "equal models on %d right-or-wrong items: McNemar %.2f%%",
+              clusters[k] * 3, 100 * mcnemar);
+        CHECK(flips <= 0.05 + band, "and flips of %d clusters %.2f%%", clusters[k], 100 * flips);
     }
-    double holds = covered((struct shape){20, 12, 0.7, true}, 0.3, 14);
-    CHECK(holds >= 0.93 && holds <= 0.96, "with clusters of 1 to 12 units it is near that (%.2f%%)",
-          100 * holds);
+    for (int k = 2; k <= 5; k++) {
+        double null = recipes_differ(k, 0, times, 17),
+               power = recipes_differ(k, stats_mde(k), times, 18);
+        CHECK(fabs(null - 0.05) <= band, "one recipe, %d seeds an arm: different in %.2f%%", k,
+              100 * null);
+        CHECK(fabs(power - 0.8) <= 2 * band,
+              "recipes that differ by the detectable effect are found in %.1f%%", 100 * power);
+    }
     /* Units as if each were its own cluster: what clustering is for. */
     static struct sample x;
     int wrong = 0;
