@@ -81,6 +81,10 @@ void metric_finish(struct metric *m, struct arena *a)
     m->value = est.value;
     m->lo = est.why ? NAN : est.lo;
     m->hi = est.why ? NAN : est.hi;
+    if (str_eqz(m->unit, "share")) { /* t knows no borders, a share has them */
+        m->lo = m->lo < 0 ? 0 : m->lo;
+        m->hi = m->hi > 1 ? 1 : m->hi;
+    }
     /* All right or all wrong has no spread to measure: Wilson's interval, at the number of clusters,
      * which is the least that is known. Independent right-or-wrong items have it anyway. */
     bool flat = binary && kept > 0 && (sum == 0 || sum == (double)kept);
