@@ -7,37 +7,59 @@
 #include "pipelines/judge.h"
 
 struct options {
-    struct str judge, items, responses, out, config, prompt;
-    struct strs sets;
-    int64_t concurrency, max_requests, retries, max_tokens, seed, asks, max_total_tokens;
-    double timeout, temperature, max_failed, max_seconds;
+    struct str judge, items, out, config, prompt, baseline, calibrate, price;
+    struct strs responses, sets;
+    int protocol, pairs;
+    bool structured;
+    int64_t concurrency, max_requests, retries, max_tokens, seed, asks, max_total_tokens, repeat;
+    double timeout, temperature, max_failed, max_seconds, max_money;
 };
+static const char *const pair_names[] = {"baseline", "all", NULL};
 #define AT(m) offsetof(struct options, m)
 static const struct field fields[] = {
     {"judge", FIELD_STR, AT(judge), "",
-     .help = "ollama:MODEL, openai:MODEL, http://HOST:PORT/v1#MODEL; default: the run file's"},
-    {"items", FIELD_STR, AT(items), NULL, .help = "items with their right answers"},
-    {"responses", FIELD_STR, AT(responses), NULL, .help = "answers to judge"},
+     .help = "openai:MODEL, anthropic:MODEL, ollama:MODEL, http://HOST:PORT/v1#MODEL; default: the "
+             "run file's"},
+    {"items", FIELD_STR, AT(items), "", .help = "items with their right answers"},
+    {"responses", FIELD_STRS, AT(responses), "",
+     .help = "answers to judge: FILE or NAME=FILE, ..."},
     {"out", FIELD_STR, AT(out), NULL, .help = "folder for verdicts and scores"},
     {"config", FIELD_STR, AT(config), "", .help = "run file: its [judge] gives the defaults"},
     {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
-    {"prompt", FIELD_STR, AT(prompt), "", .help = "score100, or a prompt file"},
+    {"protocol", FIELD_ENUM, AT(protocol), "single", .choices = judge_protocol_names,
+     .help = "one answer a question, all of them in one, or two in both orders"},
+    {"prompt", FIELD_STR, AT(prompt), "",
+     .help = "score100, rubric5, joint100, pairwise, or a prompt file; default: the protocol's"},
+    {"structured", FIELD_BOOL, AT(structured), "false",
+     .help = "ask for JSON by a schema (joint always does)"},
+    {"pairs", FIELD_ENUM, AT(pairs), "baseline", .choices = pair_names,
+     .help = "pairwise: each against the baseline, or all pairs"},
+    {"baseline", FIELD_STR, AT(baseline), "", .help = "pairwise: a name; default: the first"},
+    {"repeat", FIELD_I64, AT(repeat), "1", 1, 1000,
+     .help = "times everything is judged; 2 or more tell the judge's noise"},
+    {"calibrate", FIELD_STR, AT(calibrate), "",
+     .help = "pairs labelled by people (JSONL: instruction, output, a, b, label): measures the "
+             "judge"},
     {"concurrency", FIELD_I64, AT(concurrency), "", 1, 1024, .help = "requests at once"},
     {"max_requests", FIELD_I64, AT(max_requests), "", 0, 9e15,
      .help = "stop after this many requests, tries included; 0: no cap"},
     {"max_total_tokens", FIELD_I64, AT(max_total_tokens), "0", 0, 9e15,
      .help = "stop when the judge has used this many tokens; 0: no cap"},
+    {"max_money", FIELD_F64, AT(max_money), "0", 0, 9e9,
+     .help = "stop before this is passed, in the price's currency; 0: no cap"},
+    {"price", FIELD_STR, AT(price), "", .help = "price file, or a name in pipelines/prices"},
     {"max_seconds", FIELD_F64, AT(max_seconds), "0", 0, 9e9, .help = "stop asking then; 0: no cap"},
     {"retries", FIELD_I64, AT(retries), "", 0, 100, .help = "further tries of a failed request"},
     {"asks", FIELD_I64, AT(asks), "2", 1, 100,
-     .help = "times an answer is judged while no verdict can be parsed"},
-    {"max_tokens", FIELD_I64, AT(max_tokens), "", 1, 1048576, .help = "longest verdict"},
+     .help = "times a question is asked while no verdict can be parsed"},
+    {"max_tokens", FIELD_I64, AT(max_tokens), "", 1, 1048576,
+     .help = "longest verdict (joint: for each answer); default: what the prompt needs"},
     {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed sent with each request"},
     {"timeout", FIELD_F64, AT(timeout), "", 0.01, 86400, .help = "seconds for one request"},
     {"temperature", FIELD_F64, AT(temperature), "", -1, 100,
      .help = "sent with each request; -1: not sent, for models that refuse it"},
     {"max_failed", FIELD_F64, AT(max_failed), "", 0, 1,
-     .help = "share of answers without a verdict above which the exit status is 4"},
+     .help = "share of questions without a verdict above which the exit status is 4"},
     {0},
 };
 static const struct schema options_schema = {"judge", 1, sizeof(struct options), fields};
@@ -54,34 +76,67 @@ static void take_f64(double *to, double option)
         *to = option;
 }
 
+static void take_options(struct judge_config *c, const struct options *o)
+{
+    if (o->judge.n)
+        c->judge = o->judge;
+    /* A run file's prompt is one for "single". */
+    if (o->prompt.n || o->protocol != JUDGE_SINGLE || o->calibrate.n)
+        c->prompt = o->prompt;
+    take_i64(&c->concurrency, o->concurrency);
+    take_i64(&c->max_requests, o->max_requests);
+    take_i64(&c->retries, o->retries);
+    take_i64(&c->max_tokens, o->max_tokens);
+    take_i64(&c->seed, o->seed);
+    take_f64(&c->timeout, o->timeout);
+    take_f64(&c->temperature, o->temperature);
+    take_f64(&c->max_failed, o->max_failed);
+}
+
+static int check(const struct options *o, struct err *e)
+{
+    if (o->sets.n && !o->config.n)
+        return err_code(e, EXIT_USAGE, "--set changes a run file: give one with --config");
+    if (o->calibrate.n && (o->items.n || o->responses.n))
+        return err_code(e, EXIT_USAGE, "--calibrate brings its own items and answers");
+    if (!o->calibrate.n && !o->items.n)
+        return err_code(e, EXIT_USAGE, "--items is missing");
+    if (!o->calibrate.n && !o->responses.n)
+        return err_code(e, EXIT_USAGE, "--responses is missing");
+    return 0;
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     const struct options *o = opt;
     struct run r;
-    if (o->sets.n && !o->config.n)
-        return err_code(e, EXIT_USAGE, "--set changes a run file: give one with --config");
+    struct price price;
+    if (check(o, e))
+        return -1;
     if (o->config.n ? run_load(&r, str_dup(a, o->config), o->sets, a, e)
                     : schema_defaults(&run_schema, &r, a, e))
         return -1;
     struct judge_job j = {.items = str_dup(a, o->items),
-                          .responses = str_dup(a, o->responses),
+                          .responses = o->responses,
                           .out = str_dup(a, o->out),
+                          .labels = o->calibrate.n ? str_dup(a, o->calibrate) : NULL,
                           .c = r.judge,
+                          .protocol = (enum judge_protocol)o->protocol,
+                          .exact_tokens = o->max_tokens != FIELD_NONE_I64,
+                          .structured = o->structured,
                           .asks = o->asks,
-                          .max_total_tokens = o->max_total_tokens,
-                          .max_seconds = o->max_seconds};
-    if (o->judge.n)
-        j.c.judge = o->judge;
-    if (o->prompt.n)
-        j.c.prompt = o->prompt;
-    take_i64(&j.c.concurrency, o->concurrency);
-    take_i64(&j.c.max_requests, o->max_requests);
-    take_i64(&j.c.retries, o->retries);
-    take_i64(&j.c.max_tokens, o->max_tokens);
-    take_i64(&j.c.seed, o->seed);
-    take_f64(&j.c.timeout, o->timeout);
-    take_f64(&j.c.temperature, o->temperature);
-    take_f64(&j.c.max_failed, o->max_failed);
+                          .repeat = o->repeat,
+                          .pairs = (enum judge_pairs)o->pairs,
+                          .baseline = o->baseline,
+                          .caps = {o->max_total_tokens, o->max_money, o->max_seconds}};
+    take_options(&j.c, o);
+    if (o->calibrate.n && !j.baseline.n)
+        j.baseline = STR_LIT("b");
+    if (o->price.n) {
+        if (price_load(&price, o->price, a, e))
+            return -1;
+        j.price = &price;
+    }
     if (!j.c.judge.n)
         return err_code(e, EXIT_USAGE, "which judge? --judge ollama:MODEL, say");
     interrupt_install();
@@ -91,14 +146,15 @@ static int run(void *opt, struct arena *a, struct err *e)
 const struct command cmd_judge = {
     .room = "scoring",
     .name = "judge",
-    .summary = "let a language model grade answers from 0 to 100",
+    .summary = "let a language model grade answers, or compare them",
     .details =
         "Each verdict is written to OUT/verdicts.msgpack at once; run again after a kill, a cap or "
         "a failure, and only what has no score is asked. An answer of the judge that is no plain "
         "grade is never a score: it is counted as parse_failed, refused, truncated or "
         "transport_failed, and the mean comes with its bounds.\n\n"
-        "Keys come from the environment only: OPENAI_API_KEY for openai:, ASSAY_API_KEY for "
-        "http://. Exit status 4: incomplete, run again.",
+        "Keys come from the environment only: OPENAI_API_KEY for openai:, ANTHROPIC_API_KEY for "
+        "anthropic:, ASSAY_API_KEY for http://. docs/judge.md has the protocols. Exit status 4: "
+        "incomplete, run again.",
     .options = &options_schema,
     .run = run,
 };

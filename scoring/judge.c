@@ -1,8 +1,4 @@
-/* judge: question and verdict of the single protocol. See scoring/judge.h.
- *
- * The parser is a small scanner, not a search: each accepted shape is matched from the first byte
- * of a line to its last, so "grade A is not earned, 3 of 10" can't become a number.
- */
+/* judge: prompts, questions and keys. See scoring/judge.h; verdicts are read in judge_verdict.c. */
 #include "scoring/judge.h"
 
 #include <math.h>
@@ -13,9 +9,13 @@
 #include "base/hash.h"
 #include "scoring/stats.h"
 
-enum { PROMPT_MAX = 1 << 20, DETAIL_MAX = 160 };
+enum { PROMPT_MAX = 1 << 20 };
 
-static const char *const field_names[] = {"instruction", "input", "reference", "answer", NULL};
+const char *const judge_protocol_names[] = {"single", "joint", "pairwise", NULL};
+
+enum { INSTRUCTION, INPUT, REFERENCE, ANSWER, ANSWERS, LABEL, LABELS, LEFT, RIGHT, FIELDS };
+static const char *const field_names[] = {"instruction", "input",  "reference", "answer", "answers",
+                                          "label",       "labels", "a",         "b",      NULL};
 
 /* A mark in a prompt: {name}, {?name} or {/name}. */
 struct mark {
@@ -47,9 +47,55 @@ static bool mark_at(struct str text, size_t at, struct mark *m)
     return true;
 }
 
-static int prompt_check(const struct judge_prompt *p, struct err *e)
+/* ---- loading -------------------------------------------------------------------------------- */
+
+/* "#scale LO HI" and "#tokens N" in front. */
+static int read_head(struct judge_prompt *p, struct err *e)
 {
-    bool seen[4] = {false};
+    p->lo = 0;
+    p->hi = 100;
+    while (str_starts(p->text, "#scale ") || str_starts(p->text, "#tokens ")) {
+        struct str line = str_trim(str_cut(&p->text, '\n'));
+        bool scale = str_starts(line, "#scale");
+        struct str rest = line;
+        str_cut(&rest, ' ');
+        struct str first = str_cut(&rest, ' ');
+        bool bad =
+            scale ? str_i64(first, &p->lo) || str_i64(str_trim(rest), &p->hi) || p->lo < 0 ||
+                        p->hi <= p->lo || p->hi > 99999
+                  : str_i64(first, &p->tokens) || rest.n || p->tokens < 1 || p->tokens > 1 << 20;
+        if (bad)
+            return err_code(e, EXIT_USAGE, "\"%.*s\": want #scale LO HI or #tokens N",
+                            STR_ARG(line));
+    }
+    return 0;
+}
+
+/* Which protocol the fields make; every other mix is an error. */
+static int find_protocol(struct judge_prompt *p, const bool *seen, bool block, struct err *e)
+{
+    bool pair = seen[LEFT] || seen[RIGHT], joint = block || seen[LABEL] || seen[LABELS];
+    if (!seen[INSTRUCTION])
+        return err_code(e, EXIT_USAGE, "it lacks {instruction}");
+    if (pair) {
+        if (!seen[LEFT] || !seen[RIGHT] || joint || seen[ANSWER])
+            return err_code(e, EXIT_USAGE, "{a} and {b} stand together, and without other answers");
+        p->protocol = JUDGE_PAIRWISE;
+    } else if (joint) {
+        if (!block || !seen[LABEL] || !seen[ANSWER])
+            return err_code(e, EXIT_USAGE, "it lacks {?answers}...{label}...{answer}...{/answers}");
+        p->protocol = JUDGE_JOINT;
+    } else if (!seen[ANSWER]) {
+        return err_code(e, EXIT_USAGE, "it lacks {answer}");
+    } else {
+        p->protocol = JUDGE_SINGLE;
+    }
+    return 0;
+}
+
+static int prompt_check(struct judge_prompt *p, struct err *e)
+{
+    bool seen[FIELDS] = {false}, block = false;
     int open = -1;
     for (size_t i = 0; i < p->text.n; i++) {
         struct mark m;
@@ -58,7 +104,7 @@ static int prompt_check(const struct judge_prompt *p, struct err *e)
         if (m.field < 0)
             return err_code(e, EXIT_USAGE,
                             "unknown field {%.*s} at byte %zu; known are {instruction} {input} "
-                            "{reference} {answer}",
+                            "{reference} {answer} {answers} {label} {labels} {a} {b}",
                             STR_ARG(m.word), i);
         if (m.kind == '?' && open >= 0)
             return err_code(e, EXIT_USAGE, "{?%.*s} at byte %zu stands inside {?%s}",
@@ -66,15 +112,20 @@ static int prompt_check(const struct judge_prompt *p, struct err *e)
         if (m.kind == '/' && open != m.field)
             return err_code(e, EXIT_USAGE, "{/%.*s} at byte %zu closes nothing", STR_ARG(m.word),
                             i);
+        if (m.kind == '=' && m.field == ANSWERS)
+            return err_code(e, EXIT_USAGE, "{answers} is a block: {?answers}...{/answers}");
+        if (m.kind == '=' && m.field == LABEL && open != ANSWERS)
+            return err_code(e, EXIT_USAGE, "{label} stands only inside {?answers}...{/answers}");
+        if (m.kind == '=' && m.field == ANSWER && block && open != ANSWERS)
+            return err_code(e, EXIT_USAGE, "{answer} stands outside of the block of answers");
         open = m.kind == '?' ? m.field : m.kind == '/' ? -1 : open;
+        block = block || (m.kind == '?' && m.field == ANSWERS);
         seen[m.field] = seen[m.field] || m.kind == '=';
         i += m.n - 1;
     }
     if (open >= 0)
         return err_code(e, EXIT_USAGE, "{?%s} is never closed", field_names[open]);
-    if (!seen[0] || !seen[3])
-        return err_code(e, EXIT_USAGE, "it lacks {%s}", seen[0] ? "answer" : "instruction");
-    return 0;
+    return find_protocol(p, seen, block, e);
 }
 
 int judge_prompt_load(struct judge_prompt *p, struct str name, struct arena *a, struct err *e)
@@ -97,34 +148,137 @@ int judge_prompt_load(struct judge_prompt *p, struct str name, struct arena *a, 
         if (rc)
             return err_wrap(e, "judge prompt %.*s", STR_ARG(name));
     }
-    if (prompt_check(p, e))
-        return err_wrap(e, "judge prompt %.*s", STR_ARG(name));
     sha256_hex(p->text, p->hash);
+    if (read_head(p, e) || prompt_check(p, e))
+        return err_wrap(e, "judge prompt %.*s", STR_ARG(name));
     return 0;
 }
 
-void judge_question(const struct judge_prompt *p, const struct item *it, struct str answer,
-                    struct buf *out)
+/* ---- questions ------------------------------------------------------------------------------ */
+
+static void add_labels(size_t n, struct buf *out)
 {
-    const struct str value[] = {it->instruction, it->input, it->reference, answer};
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "%s\"%c\"", i == 0 ? "" : i + 1 == n ? " and " : ", ", (char)('A' + i));
+}
+
+struct filler {
+    const struct item *it;
+    const struct str *answer;
+    size_t n, at; /* at: the answer that {label} and {answer} mean */
+};
+
+static void put_field(const struct filler *f, int field, struct buf *out)
+{
+    switch (field) {
+    case INSTRUCTION:
+        buf_adds(out, f->it->instruction);
+        break;
+    case INPUT:
+        buf_adds(out, f->it->input);
+        break;
+    case REFERENCE:
+        buf_adds(out, f->it->reference);
+        break;
+    case LABEL:
+        buf_addc(out, (char)('A' + f->at));
+        break;
+    case LABELS:
+        add_labels(f->n, out);
+        break;
+    case RIGHT:
+        buf_adds(out, f->answer[1]);
+        break;
+    default:
+        buf_adds(out, f->answer[f->at]);
+    }
+}
+
+static bool is_empty(const struct filler *f, int field)
+{
+    switch (field) {
+    case INSTRUCTION:
+        return !f->it->instruction.n;
+    case INPUT:
+        return !f->it->input.n;
+    case REFERENCE:
+        return !f->it->reference.n;
+    case RIGHT:
+        return !f->answer[1].n;
+    case LABEL:
+    case LABELS:
+        return false;
+    default:
+        return !f->answer[f->at].n;
+    }
+}
+
+static void fill(struct str text, struct filler *f, struct buf *out)
+{
     size_t from = 0;
     bool skip = false;
-    for (size_t i = 0; i < p->text.n; i++) {
+    for (size_t i = 0; i < text.n; i++) {
         struct mark m;
-        if (!mark_at(p->text, i, &m))
+        if (!mark_at(text, i, &m))
             continue;
         if (!skip)
-            buf_add(out, p->text.p + from, i - from);
-        if (m.kind == '=' && !skip)
-            buf_adds(out, value[m.field]);
-        else if (m.kind == '?')
-            skip = value[m.field].n == 0;
-        else if (m.kind == '/')
+            buf_add(out, text.p + from, i - from);
+        if (m.kind == '?' && m.field == ANSWERS) {
+            struct str rest = {text.p + i + m.n, text.n - i - m.n};
+            struct str body = {rest.p, (size_t)str_find(rest, STR_LIT("{/answers}"))};
+            for (f->at = 0; f->at < f->n; f->at++)
+                fill(body, f, out);
+            f->at = 0;
+            i += m.n + body.n;
+            mark_at(text, i, &m);
+        } else if (m.kind == '=' && !skip) {
+            put_field(f, m.field, out);
+        } else if (m.kind == '?') {
+            skip = is_empty(f, m.field);
+        } else if (m.kind == '/') {
             skip = false;
+        }
         i += m.n - 1;
         from = i + 1;
     }
-    buf_add(out, p->text.p + from, p->text.n - from);
+    if (!skip)
+        buf_add(out, text.p + from, text.n - from);
+}
+
+void judge_question(const struct judge_prompt *p, bool structured, const struct item *it,
+                    const struct str *answer, size_t n, struct buf *out)
+{
+    struct filler f = {.it = it, .answer = answer, .n = n};
+    fill(p->text, &f, out);
+    if (structured && p->protocol == JUDGE_SINGLE)
+        buf_addz(out, "\n\nGive the score as JSON: {\"score\": N}");
+    if (structured && p->protocol == JUDGE_PAIRWISE)
+        buf_addz(out, "\n\nGive the verdict as JSON: {\"verdict\": \"A\"}, \"B\" or \"tie\"");
+}
+
+void judge_schema(const struct judge_prompt *p, size_t n, struct buf *out)
+{
+    if (p->protocol == JUDGE_PAIRWISE) {
+        buf_addz(out, "{\"type\":\"object\",\"properties\":{\"verdict\":{\"type\":\"string\","
+                      "\"enum\":[\"A\",\"B\",\"tie\"]}},\"required\":[\"verdict\"],"
+                      "\"additionalProperties\":false}");
+        return;
+    }
+    buf_addz(out, "{\"type\":\"object\",\"properties\":{");
+    for (size_t i = 0; i < n; i++) {
+        if (p->protocol == JUDGE_SINGLE)
+            buf_addz(out, "\"score\":{\"type\":\"integer\"}");
+        else
+            buf_printf(out, "%s\"%c\":{\"type\":\"integer\"}", i ? "," : "", (char)('A' + i));
+    }
+    buf_addz(out, "},\"required\":[");
+    for (size_t i = 0; i < n; i++) {
+        if (p->protocol == JUDGE_SINGLE)
+            buf_addz(out, "\"score\"");
+        else
+            buf_printf(out, "%s\"%c\"", i ? "," : "", (char)('A' + i));
+    }
+    buf_addz(out, "],\"additionalProperties\":false}");
 }
 
 static void key_part(struct sha256 *h, struct str s)
@@ -137,190 +291,24 @@ static void key_part(struct sha256 *h, struct str s)
     sha256_add(h, s.p, s.n);
 }
 
-void judge_key(const struct item *it, struct str answer, struct str identity,
-               const struct judge_prompt *p, char hex[65])
+void judge_key(const struct item *it, const struct str *answer, size_t n, struct str identity,
+               const struct judge_prompt *p, int64_t repeat, char hex[65])
 {
     struct sha256 h;
+    struct buf count = {0};
+    buf_printf(&count, "%zu %lld", n, (long long)repeat);
     sha256_begin(&h);
     key_part(&h, it->id);
     key_part(&h, it->instruction);
     key_part(&h, it->input);
     key_part(&h, it->reference);
-    key_part(&h, answer);
+    for (size_t i = 0; i < n; i++)
+        key_part(&h, answer[i]);
     key_part(&h, identity);
     key_part(&h, str_z(p->hash));
+    key_part(&h, buf_str(&count));
     sha256_end_hex(&h, hex);
-}
-
-/* ---- verdicts ------------------------------------------------------------------------------- */
-
-static bool take_word(struct str *s, const char *lower)
-{
-    size_t n = strlen(lower);
-    if (s->n < n)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        char c = s->p[i];
-        if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != lower[i])
-            return false;
-    }
-    s->p += n;
-    s->n -= n;
-    return true;
-}
-
-static void take_space(struct str *s)
-{
-    while (s->n && (*s->p == ' ' || *s->p == '\t')) {
-        s->p++;
-        s->n--;
-    }
-}
-
-/* 1 to 6 digits without a leading zero; -1: none. */
-static long take_int(struct str *s)
-{
-    long v = 0;
-    size_t n = 0;
-    while (n < s->n && s->p[n] >= '0' && s->p[n] <= '9' && n < 6)
-        v = v * 10 + (s->p[n++] - '0');
-    if (n == 0 || n == 6 || (n > 1 && *s->p == '0'))
-        return -1;
-    s->p += n;
-    s->n -= n;
-    return v;
-}
-
-struct shape {
-    long value;
-    bool labelled; /* "Score:" stood in front */
-    bool scaled;   /* "/100" stood behind */
-};
-
-/* The whole line has a verdict's shape; the number may still be out of range. Bold marks may stand
- * around the line, the label or the number, in pairs. */
-static bool line_shape(struct str line, struct shape *out)
-{
-    static const char *const scales[] = {"/100", "out of 100", NULL};
-    struct str s = str_trim(line);
-    int bold = take_word(&s, "**");
-    out->labelled = take_word(&s, "score") || take_word(&s, "grade") || take_word(&s, "rating");
-    if (out->labelled) {
-        bold += take_word(&s, "**");
-        take_space(&s);
-        if (!take_word(&s, ":") && !take_word(&s, "="))
-            return false;
-        bold += take_word(&s, "**");
-        take_space(&s);
-        bold += take_word(&s, "**");
-    }
-    out->value = take_int(&s);
-    if (out->value < 0)
-        return false;
-    bold += take_word(&s, "**");
-    take_space(&s);
-    out->scaled = false;
-    for (int i = 0; scales[i] && !out->scaled; i++)
-        out->scaled = take_word(&s, scales[i]);
-    if (!out->scaled && take_word(&s, "/")) { /* "85 / 100" */
-        take_space(&s);
-        if (!take_word(&s, "100"))
-            return false;
-        out->scaled = true;
-    }
-    bold += take_word(&s, "**");
-    return s.n == 0 && bold % 2 == 0;
-}
-
-static struct str quote(struct arena *a, const char *why, struct str text)
-{
-    struct str t = str_trim(text);
-    size_t n = t.n;
-    if (n > DETAIL_MAX) {
-        n = DETAIL_MAX;
-        while (n && ((unsigned char)t.p[n] & 0xC0) == 0x80)
-            n--;
-    }
-    return str_printf(a, "%s: \"%.*s%s\"", why, (int)n, t.p ? t.p : "", n < t.n ? "..." : "");
-}
-
-/* Drops a closed <think> block in front. false: it never closes. */
-static bool drop_think(struct str *s)
-{
-    *s = str_trim(*s);
-    if (!str_starts(*s, "<think>"))
-        return true;
-    ptrdiff_t end = str_find(*s, STR_LIT("</think>"));
-    if (end < 0)
-        return false;
-    *s = str_trim((struct str){s->p + end + 8, s->n - (size_t)end - 8});
-    return true;
-}
-
-static int verdict_of_text(struct str text, double *value, struct str *detail, struct arena *a)
-{
-    struct shape last = {0}, other;
-    struct str rest = text, line = {0};
-    size_t lines = 0;
-    bool got = false;
-    while (rest.n) {
-        struct str l = str_trim(str_cut(&rest, '\n'));
-        if (!l.n)
-            continue;
-        lines++;
-        line = l;
-        bool hit = line_shape(l, &other);
-        /* Behind prose only a labelled or scaled number is a verdict. */
-        if (got && hit && other.value != last.value) {
-            *detail = quote(a, "two different numbers", text);
-            return OUTCOME_PARSE_FAILED;
-        }
-        if (hit) {
-            last = other;
-            got = true;
-        }
-    }
-    if (!lines) {
-        *detail = STR_LIT("empty answer");
-        return OUTCOME_PARSE_FAILED;
-    }
-    if (!line_shape(line, &last) || (lines > 1 && !last.labelled && !last.scaled)) {
-        *detail = quote(a, "no verdict", text);
-        return OUTCOME_PARSE_FAILED;
-    }
-    if (last.value > 100) {
-        *detail = quote(a, "out of 0..100", text);
-        return OUTCOME_PARSE_FAILED;
-    }
-    *value = (double)last.value;
-    *detail = quote(a, "matched", line);
-    return OUTCOME_SCORED;
-}
-
-int judge_verdict(const struct response *r, double *value, struct str *detail, struct arena *a)
-{
-    *value = NAN;
-    *detail = (struct str){0};
-    if (!r)
-        return OUTCOME_NOT_RUN;
-    struct str text = r->text;
-    switch (r->finish) {
-    case FINISH_STOP:
-        if (!drop_think(&text)) {
-            *detail = STR_LIT("<think> never closes");
-            return OUTCOME_TRUNCATED;
-        }
-        return verdict_of_text(text, value, detail, a);
-    case FINISH_LENGTH: /* "10" may be the head of "100" */
-        *detail = quote(a, "cut at the token limit", text);
-        return OUTCOME_TRUNCATED;
-    case FINISH_FILTER:
-        *detail = r->detail.n ? str_copy(a, r->detail) : STR_LIT("the server's filter");
-        return OUTCOME_REFUSED;
-    default:
-        *detail = r->detail.n ? str_copy(a, r->detail) : STR_LIT("no answer");
-        return OUTCOME_TRANSPORT_FAILED;
-    }
+    buf_release(&count);
 }
 
 /* ---- summary -------------------------------------------------------------------------------- */
@@ -344,7 +332,8 @@ static void cluster_ids(const struct score *const *v, size_t n, int32_t *id)
     free(h);
 }
 
-void judge_summarise(const struct score *v, size_t n, struct judge_summary *out)
+void judge_summarise(const struct score *v, size_t n, double lo, double hi,
+                     struct judge_summary *out)
 {
     *out = (struct judge_summary){.n = (int64_t)n, .mean = NAN, .lo = NAN, .hi = NAN};
     const struct score **kept = mem_array(n ? n : 1, sizeof *kept);
@@ -361,8 +350,8 @@ void judge_summarise(const struct score *v, size_t n, struct judge_summary *out)
         den[k++] = 1;
         sum += v[i].value;
     }
-    out->lo_all = n ? sum / (double)n : NAN;
-    out->hi_all = n ? (sum + 100.0 * (double)(n - k)) / (double)n : NAN;
+    out->lo_all = n ? (sum + lo * (double)(n - k)) / (double)n : NAN;
+    out->hi_all = n ? (sum + hi * (double)(n - k)) / (double)n : NAN;
     out->why = "no answer was scored";
     if (k) {
         cluster_ids(kept, k, cluster);

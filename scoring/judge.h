@@ -1,13 +1,18 @@
 /* judge: the pure half of an LLM judge: what it is asked, and what its answer means.
  *
- * Protocol "single": one answer, one integer from 0 to 100. Nothing here does I/O (but reading a
- * prompt file) or knows of connections: pipelines/judge.c owns the loop.
+ * Nothing here does I/O (but reading a prompt file) or knows of connections: pipelines/judge_ask.c
+ * owns the loop. Protocols:
+ *   single    one answer, one whole number of the prompt's scale (0..100, or a rubric 1..5)
+ *   joint     several answers to one item under labels A, B, C...; JSON {"A": N, "B": N}
+ *   pairwise  two answers; A, B or tie
  *
- * A verdict is anchored: a number somewhere in prose is never a score. Accepted are
- *   the whole answer is N or N/100, bare or behind "Score:";
- *   the last line is "Score: N", "Score: N/100", "Score: N out of 100" or "N/100",
- * in any case, with white space or ** around; N is a plain integer 0..100. Two lines of that shape
- * with different numbers, another range, fences, fractions and other digits are no score. A closed
+ * A verdict is anchored: a number somewhere in prose is never a score. Accepted are, for "single",
+ *   the whole answer is N or N/TOP, bare or behind "Score:";
+ *   the last line is "Score: N", "Score: N/TOP", "Score: N out of TOP" or "N/TOP",
+ * in any case, with white space or ** around; N is a plain integer of the scale. Two lines of that
+ * shape with different numbers, another range, fences, fractions and other digits are no score.
+ * For "pairwise" likewise "A", "B" or "tie", bare or behind "Verdict:". JSON (joint, or structured)
+ * is the whole answer, at most in one code fence; keys that were not asked for void it. A closed
  * <think> block in front is dropped.
  */
 #ifndef SCORING_JUDGE_H
@@ -20,6 +25,10 @@
 #include "base/mem.h"
 #include "formats/item.h"
 
+enum judge_protocol { JUDGE_SINGLE, JUDGE_JOINT, JUDGE_PAIRWISE };
+extern const char *const judge_protocol_names[]; /* NULL-ended */
+enum { JUDGE_MOST = 26 };                        /* answers in one question: labels A..Z */
+
 /* Prompts that ship with assay: data, in scoring/prompts.c. */
 struct judge_prompt_text {
     const char *name, *text, *source;
@@ -27,36 +36,48 @@ struct judge_prompt_text {
 extern const struct judge_prompt_text judge_prompts[]; /* ended by a row without a name */
 
 struct judge_prompt {
-    struct str name, text;
-    char hash[65]; /* SHA-256 of the text */
+    struct str name, text; /* text: without its head lines */
+    char hash[65];         /* SHA-256 of the whole text */
+    enum judge_protocol protocol;
+    int64_t lo, hi; /* the scale */
+    int64_t tokens; /* that a verdict may need (joint: for each answer); 0: not said */
 };
 /* `name` of a shipped prompt, else a file. Fields in the text are {instruction} {input}
- * {reference} {answer}; {?NAME}...{/NAME} stands only where the field is not empty. {answer} and
- * {instruction} must be there; any other {word} is an error that names it. */
+ * {reference}, and by protocol {answer}; or {?answers}...{label}...{answer}...{/answers}, which
+ * stands once for each answer, and {labels}; or {a} and {b}. {?NAME}...{/NAME} stands only where
+ * the field is not empty. {instruction} must be there; any other {word} is an error that names it.
+ * The text may begin with lines "#scale LO HI" (0 100) and "#tokens N". */
 int judge_prompt_load(struct judge_prompt *p, struct str name, struct arena *a, struct err *e);
 
-/* The question about one answer. Fields are put in once: braces inside them stay as they are. */
-void judge_question(const struct judge_prompt *p, const struct item *it, struct str answer,
-                    struct buf *out);
+/* The question about n answers (single: 1, pairwise: 2, in the order shown). Fields are put in
+ * once: braces inside them stay as they are. structured: a last line asks for JSON. */
+void judge_question(const struct judge_prompt *p, bool structured, const struct item *it,
+                    const struct str *answer, size_t n, struct buf *out);
+/* The JSON schema of a verdict: every property required, none else (OpenAI's strict rules). */
+void judge_schema(const struct judge_prompt *p, size_t n, struct buf *out);
 
-/* What the judge's response r (NULL: never asked) amounts to. value is NaN unless *outcome is
- * OUTCOME_SCORED; *detail says in a few words what was matched or why there is no score; it lives
- * in the arena. Returns the outcome. */
-int judge_verdict(const struct response *r, double *value, struct str *detail, struct arena *a);
+/* What the judge's response r (NULL: never asked) amounts to: value[n], NaN where there is none
+ * (pairwise: one value, 1 for the first answer, 0 for the second, 0.5 for a tie). SCORED only if
+ * all have a value; a joint verdict that lacks some is PARSE_FAILED with the others' values. *detail
+ * says in a few words what was matched or why there is no score; it lives in the arena. */
+int judge_verdict(const struct judge_prompt *p, bool structured, const struct response *r, size_t n,
+                  double *value, struct str *detail, struct arena *a);
 
-/* SHA-256 over item, answer, judge identity and prompt: what a verdict depends on. Each part goes in
- * with its length, so no two different lists of parts have the same bytes. */
-void judge_key(const struct item *it, struct str answer, struct str identity,
-               const struct judge_prompt *p, char hex[65]);
+/* SHA-256 over item, answers in the order shown, judge identity, prompt and the number of the
+ * repeat: what a verdict depends on. Each part goes in with its length, so no two different lists
+ * of parts have the same bytes. */
+void judge_key(const struct item *it, const struct str *answer, size_t n, struct str identity,
+               const struct judge_prompt *p, int64_t repeat, char hex[65]);
 
-/* Mean of the scores in 0..100 with what is not known: lo_all, hi_all are the means if every
- * unscored answer had got 0 or 100. */
+/* Mean of the scores with what is not known: lo_all, hi_all are the means if every unscored answer
+ * had got lo or hi, the ends of the scale. */
 struct judge_summary {
     int64_t n, count[6]; /* all, by enum outcome */
     double mean, lo, hi; /* of the scored; 95% interval, clusters respected; NaN: not estimable */
     const char *why;     /* no interval: why */
     double lo_all, hi_all;
 };
-void judge_summarise(const struct score *v, size_t n, struct judge_summary *out);
+void judge_summarise(const struct score *v, size_t n, double lo, double hi,
+                     struct judge_summary *out);
 
 #endif

@@ -6,13 +6,14 @@
 #include "tests/tap.h"
 
 static struct arena arena;
+static const struct judge_prompt score100 = {.protocol = JUDGE_SINGLE, .lo = 0, .hi = 100};
 
 static void verdict(const char *text, int finish, int outcome, double value, const char *what)
 {
     struct response r = {.text = str_z(text), .finish = finish};
     double got;
     struct str detail;
-    int o = judge_verdict(&r, &got, &detail, &arena);
+    int o = judge_verdict(&score100, false, &r, 1, &got, &detail, &arena);
     bool same = o == outcome && (outcome == OUTCOME_SCORED ? got == value : isnan(got));
     CHECK(same && (detail.n > 0), "%s is %s%s", what, outcome_names[outcome],
           outcome == OUTCOME_SCORED ? " with its number" : ", no number");
@@ -107,13 +108,15 @@ static void test_classes(void)
     verdict("85", FINISH_ERROR, OUTCOME_TRANSPORT_FAILED, 0, "an error, whatever its text");
     double v;
     struct str d;
-    CHECK_INT(judge_verdict(NULL, &v, &d, &arena), OUTCOME_NOT_RUN, "no response is not_run");
+    CHECK_INT(judge_verdict(&score100, false, NULL, 1, &v, &d, &arena), OUTCOME_NOT_RUN,
+              "no response is not_run");
     CHECK(isnan(v), "not_run has no number");
     char *big = mem_alloc(1 << 20);
     memset(big, '7', (1 << 20) - 1);
     big[(1 << 20) - 1] = 0;
     struct response r = {.text = str_z(big), .finish = FINISH_STOP};
-    CHECK_INT(judge_verdict(&r, &v, &d, &arena), OUTCOME_PARSE_FAILED, "a MiB of digits fails");
+    CHECK_INT(judge_verdict(&score100, false, &r, 1, &v, &d, &arena), OUTCOME_PARSE_FAILED,
+              "a MiB of digits fails");
     CHECK(d.n < 400, "and the detail stays short");
     free(big);
 }
@@ -122,7 +125,8 @@ static const char *question(const char *prompt, const struct item *it, const cha
 {
     struct judge_prompt p = {.text = str_z(prompt)};
     struct buf b = {0};
-    judge_question(&p, it, str_z(answer), &b);
+    struct str text = str_z(answer);
+    judge_question(&p, false, it, &text, 1, &b);
     const char *out = str_dup(&arena, buf_str(&b));
     buf_release(&b);
     return out;
@@ -180,22 +184,29 @@ static void test_prompt(void)
           "a missing file is named: %s", e.msg);
 }
 
+static void key_of(const struct item *it, const char *answer, const char *judge,
+                   const struct judge_prompt *p, char hex[65])
+{
+    struct str text = str_z(answer);
+    judge_key(it, &text, 1, str_z(judge), p, 0, hex);
+}
+
 static void test_key(void)
 {
     struct item a = {.id = STR_LIT("1"), .instruction = STR_LIT("ab"), .input = STR_LIT("c")};
     struct item b = {.id = STR_LIT("1"), .instruction = STR_LIT("a"), .input = STR_LIT("bc")};
     struct judge_prompt p = {.hash = "h"}, q = {.hash = "i"};
     char base[65], other[65];
-    judge_key(&a, STR_LIT("x"), STR_LIT("j"), &p, base);
-    judge_key(&a, STR_LIT("x"), STR_LIT("j"), &p, other);
+    key_of(&a, "x", "j", &p, base);
+    key_of(&a, "x", "j", &p, other);
     CHECK_STR(base, other, "the same parts give the same key");
-    judge_key(&b, STR_LIT("x"), STR_LIT("j"), &p, other);
+    key_of(&b, "x", "j", &p, other);
     CHECK(strcmp(base, other) != 0, "moving a byte from one part to the next changes the key");
-    judge_key(&a, STR_LIT("y"), STR_LIT("j"), &p, other);
+    key_of(&a, "y", "j", &p, other);
     CHECK(strcmp(base, other) != 0, "another answer changes the key");
-    judge_key(&a, STR_LIT("x"), STR_LIT("k"), &p, other);
+    key_of(&a, "x", "k", &p, other);
     CHECK(strcmp(base, other) != 0, "another judge changes the key");
-    judge_key(&a, STR_LIT("x"), STR_LIT("j"), &q, other);
+    key_of(&a, "x", "j", &q, other);
     CHECK(strcmp(base, other) != 0, "another prompt changes the key");
 }
 
@@ -210,7 +221,7 @@ static void test_summary(void)
     v[9].outcome = OUTCOME_REFUSED;
     v[8].value = v[9].value = NAN;
     struct judge_summary s;
-    judge_summarise(v, 10, &s);
+    judge_summarise(v, 10, 0, 100, &s);
     CHECK_NEAR(s.mean, 35, 1e-12, "failures are not in the mean");
     CHECK_NEAR(s.lo_all, 28, 1e-12, "worst case: each failure 0");
     CHECK_NEAR(s.hi_all, 48, 1e-12, "best case: each failure 100");
@@ -221,10 +232,10 @@ static void test_summary(void)
     CHECK_NEAR(s.hi, 35 + 2.364624 * 24.494897 / sqrt(8), 1e-3, "95%% interval, upper end");
     for (int i = 0; i < 8; i++)
         v[i].cluster = i < 4 ? STR_LIT("A") : STR_LIT("B");
-    judge_summarise(v, 10, &s);
+    judge_summarise(v, 10, 0, 100, &s);
     CHECK(isnan(s.lo) && s.why, "two clusters give no interval, and the reason: %s",
           s.why ? s.why : "none");
-    judge_summarise(v + 8, 2, &s);
+    judge_summarise(v + 8, 2, 0, 100, &s);
     CHECK(isnan(s.mean) && s.lo_all == 0 && s.hi_all == 100,
           "nothing scored: no mean, bounds 0..100");
 }

@@ -1,0 +1,50 @@
+/* price: see pipelines/price.h. */
+#include "pipelines/price.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/file.h"
+
+#define AT(m) offsetof(struct price, m)
+static const struct field fields[] = {
+    {"model", FIELD_STR, AT(model), NULL, .help = "the model that the price is for"},
+    {"currency", FIELD_STR, AT(currency), "USD", .help = "of the price and of money caps"},
+    {"input", FIELD_F64, AT(input), NULL, 0, 1e9, .help = "per million tokens of the prompt"},
+    {"output", FIELD_F64, AT(output), NULL, 0, 1e9, .help = "per million tokens of the answer"},
+    {"source", FIELD_STR, AT(source), NULL, .help = "where the price was read"},
+    {"date", FIELD_STR, AT(date), NULL, .help = "when, YYYY-MM-DD"},
+    {0},
+};
+#undef AT
+const struct schema price_schema = {"price", 1, sizeof(struct price), fields};
+
+struct price_file {
+    struct price price;
+};
+static const struct field file_fields[] = {
+    {"price", FIELD_STRUCT, offsetof(struct price_file, price), "", .sub = &price_schema,
+     .help = "what tokens cost"},
+    {0},
+};
+static const struct schema file_schema = {"price file", 1, sizeof(struct price_file), file_fields};
+
+int price_load(struct price *p, struct str name, struct arena *a, struct err *e)
+{
+    struct price_file f;
+    const char *path = str_dup(a, name);
+    if (!file_exists(path) && !strchr(path, '/'))
+        path = arena_printf(a, "pipelines/prices/%s.ini", path);
+    if (config_load(&file_schema, &f, path, (struct strs){0}, a, e))
+        return -1;
+    *p = f.price;
+    return 0;
+}
+
+double price_of(const struct price *p, int64_t tokens_in, int64_t tokens_out)
+{
+    if (!p || tokens_in == FIELD_NONE_I64 || tokens_out == FIELD_NONE_I64)
+        return NAN;
+    return ((double)tokens_in * p->input + (double)tokens_out * p->output) / 1e6;
+}

@@ -1,0 +1,30 @@
+/* price: what a judge's tokens cost, from a price file ([price] of an ini file):
+ *
+ *   [price]
+ *   model = gpt-5.5       input = 1.25        per million tokens
+ *   currency = USD        output = 10
+ *   source = https://...  date = 2026-08-01
+ *
+ * Without a file money is unknown, which is not zero.
+ */
+#ifndef PIPELINES_PRICE_H
+#define PIPELINES_PRICE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/field.h"
+#include "base/mem.h"
+
+struct price {
+    struct str model, currency, source, date;
+    double input, output; /* per million tokens */
+};
+extern const struct schema price_schema;
+
+/* name: a file, or the name of one in pipelines/prices/. */
+int price_load(struct price *p, struct str name, struct arena *a, struct err *e);
+/* Money for so many tokens; NaN if p is NULL or a count is unknown. */
+double price_of(const struct price *p, int64_t tokens_in, int64_t tokens_out);
+
+#endif
