@@ -46,13 +46,20 @@ isa_v2 := -march=x86-64-v2
 isa_v3 := -march=x86-64-v3
 isa_v4 := -march=x86-64-v4 -mprefer-vector-width=512
 isa_generic :=
+# Optional libraries: a source in or out, and one object that is told (eval/servers.c). Their flags
+# stay out of FLAGS, so installing one rebuilds little.
+HTTPD  := $(call have,libmicrohttpd)
+ifeq ($(HTTPD),0)
+SRC    := $(filter-out eval/serve_http.c,$(SRC))
+endif
+OPTLIBS := $(if $(filter 1,$(HTTPD)),$(shell pkg-config --libs libmicrohttpd))
 MAIN   := pipelines/main.c
 OBJ    := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SRC))) \
           $(if $(filter trainer,$(ROOMS)),$(foreach i,$(ISAS),$(patsubst %.c,$(BUILD)/%.$(i).o,$(VECSRC))))
 LIB    := $(BUILD)/libassay.a
 TOOL   := $(BUILD)/assay
 UNITS  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/unit/test_*.c tests/ops/test_*.c))
-HELPER := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/httpd.c))
+HELPER := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/httpd.c tests/results.c))
 BENCH  := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/bench_*.c))
 CLIS   := $(sort $(wildcard tests/cli/*.t))
 LONGS  := $(sort $(wildcard tests/long/*.t))
@@ -85,21 +92,26 @@ $(BUILD)/formats/build.o: $(BUILD)/commit
 $(BUILD)/formats/build.o: CPPFLAGS += -DBUILD_VERSION='"$(VERSION)"' -DBUILD_COMMIT='"$(COMMIT)"' \
 	-DBUILD_DIRTY=$(DIRTY) -DBUILD_FLAGS='"$(strip $(CFLAGS))"'
 
+$(BUILD)/with-httpd: FORCE
+	$(Q)mkdir -p $(@D); echo '$(HTTPD)' | cmp -s - $@ || echo '$(HTTPD)' > $@
+$(BUILD)/eval/servers.o: $(BUILD)/with-httpd
+$(BUILD)/eval/servers.o: CPPFLAGS += $(if $(filter 1,$(HTTPD)),-DHAVE_MICROHTTPD)
+
 $(LIB): $(OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar qcs $@ $(OBJ)
 $(TOOL): $(BUILD)/pipelines/main.o $(OBJ)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(OPTLIBS)
 
 # tests/ops: every test of ops is linked with the reference and the harness beside it.
 OPSREF := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/ops/test_%,$(wildcard tests/ops/*.c)))
 $(BUILD)/tests/ops/%: $(BUILD)/tests/ops/%.o $(OPSREF) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(OPTLIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS) $(OPTLIBS)
 .PRECIOUS: $(BUILD)/%.o
 
 -include $(OBJ:.o=.d) $(BUILD)/pipelines/main.d $(wildcard $(BUILD)/tests/*/*.d $(BUILD)/tests/*.d)
@@ -130,7 +142,7 @@ format: ## rewrite the sources with clang-format
 
 # ---- dependencies ---------------------------------------------------------------------------
 DEBS := build-essential pkg-config libpcre2-dev libmsgpack-dev libcurl4-openssl-dev libjansson-dev \
-        libinih-dev libssl-dev zlib1g-dev libzstd-dev libdnnl-dev
+        libinih-dev libssl-dev zlib1g-dev libzstd-dev libdnnl-dev libmicrohttpd-dev
 DEPS ?= 1
 deps: ## install what is missing (Debian, Ubuntu), or say the command that does
 	$(Q)[ "$(DEPS)" = 0 ] || sh pipelines/deps.sh $(DEBS)
@@ -138,6 +150,7 @@ config: ## what was found
 	@echo "compiler   $$($(CC) --version | head -1)"
 	@for p in $(PKGS); do printf '%-10s %s\n' $$p "$$(pkg-config --modversion $$p 2>/dev/null || echo missing)"; done
 	@printf '%-10s %s\n' dnnl "$$(printf '#include <dnnl_version.h>\nDNNL_VERSION_MAJOR.DNNL_VERSION_MINOR.DNNL_VERSION_PATCH\n' | $(CC) -E -P - 2>/dev/null | tail -1 | tr -d ' ' || echo missing)"
+	@echo "httpd      $(if $(filter 1,$(HTTPD)),libmicrohttpd $$(pkg-config --modversion libmicrohttpd),libmicrohttpd is missing: no assay serve)"
 	@echo "cuda       $(if $(wildcard $(CUDA_HOME)/bin/nvcc),$(CUDA_HOME),not used in this build)"
 	@echo "build      $(BUILD), $(VERSION) $(COMMIT)"
 clean: ## remove the build folder (runs stay)

@@ -5,10 +5,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "eval/flow.h"
 #include "eval/generate.h"
 #include "eval/local.h"
 #include "eval/model.h"
-#include "eval/text.h"
 #include "tokenizer/bpe.h"
 
 struct stream {
@@ -19,25 +19,17 @@ struct stream {
     bool has_vocab;
     struct ids prompt;
     int32_t eot;
-    struct buf text; /* of the answer so far */
-    size_t shown;    /* bytes of it that are out */
-    bool given;      /* the one task was taken */
+    struct flow flow;
+    bool given; /* the one task was taken */
 };
 
-/* Shows what can't change any more: whole characters that begin no stop string. */
 static void show(struct stream *s, bool all)
 {
-    struct str text = buf_str(&s->text);
     struct buf out = {0};
-    size_t upto = all ? text.n : text.n - text_held(text, s->o->stop);
-    struct str part = {text.p + s->shown, upto > s->shown ? upto - s->shown : 0};
-    if (!all)
-        part.n = text_whole(part);
-    text_repair(part, &out);
+    flow_take(&s->flow, all, &out);
     if (out.n)
         fwrite(out.p, 1, out.n, s->to);
     fflush(s->to);
-    s->shown += part.n;
     buf_release(&out);
 }
 
@@ -60,7 +52,7 @@ static int next_task(void *ctx, struct gen_task *t, struct err *e)
 static int got_token(void *ctx, struct gen_task *t, int32_t id, struct err *e)
 {
     struct stream *s = ctx;
-    struct str bytes;
+    struct str bytes = {0};
     (void)e;
     if (s->o->ids)
         fprintf(s->to, "%s%d", t->made > 1 ? "," : "", id);
@@ -68,17 +60,13 @@ static int got_token(void *ctx, struct gen_task *t, int32_t id, struct err *e)
         fflush(s->to);
         return 0;
     }
-    size_t before = s->text.n;
-    if (vocab_bytes(&s->vocab, id, &bytes))
-        buf_adds(&s->text, bytes);
-    ptrdiff_t at = text_stop(buf_str(&s->text), before, s->o->stop);
-    if (at >= 0)
-        buf_cut(&s->text, (size_t)at);
+    vocab_bytes(&s->vocab, id, &bytes);
+    bool stop = flow_add(&s->flow, bytes);
     if (s->o->ids)
         fflush(s->to);
     else
         show(s, false);
-    return at >= 0;
+    return stop;
 }
 
 static int task_done(void *ctx, struct gen_task *t, enum finish finish, struct err *e)
@@ -149,7 +137,7 @@ static int local(struct stream *s, const char *dir, const char *vocab, const cha
         rc = generate_run(s->l.m, 1, &calls, e);
 out:
     ids_release(&s->prompt);
-    buf_release(&s->text);
+    flow_release(&s->flow);
     if (s->has_vocab)
         vocab_release(&s->vocab);
     local_close(&s->l);
@@ -207,7 +195,7 @@ static int remote(struct stream *s, const char *spec, struct err *e)
 
 int sample_stream(const struct sample_options *o, FILE *to, struct err *e)
 {
-    struct stream s = {.o = o, .to = to};
+    struct stream s = {.o = o, .to = to, .flow = {.stop = o->stop}};
     struct arena a = {0};
     const char *model = str_dup(&a, o->model);
     int rc;

@@ -59,7 +59,7 @@ my %instead = (
 );
 # Registries, and the one file that knows which instruction sets a build has.
 my %may_ifdef = map { $_ => 1 } qw(formats/build.c trainer/backends.c trainer/comms.c
-    eval/models.c trainer/cpu/machine.c);
+    eval/models.c eval/servers.c trainer/cpu/machine.c);
 my $longest = 800;
 my $found = 0;
 
