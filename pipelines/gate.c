@@ -1,0 +1,307 @@
+/* gate: rules on differences, see gate.h. The differences are compare's: paired by item, clustered,
+ * refused where settings differ; over seeds by Student's t. */
+#include "pipelines/gate.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "pipelines/compare.h"
+#include "pipelines/runs_table.h"
+
+enum { FEWEST_DF = 4 }; /* below, a seed sd is known within a factor of 3 or worse */
+
+const char *const gate_outcome_names[] = {"pass", "fail", "undecided", NULL};
+
+static const struct compared_metric *metric_of(const struct comparison *c,
+                                               const struct gate_rule *r)
+{
+    for (size_t k = 0; k < c->nmetrics; k++)
+        if (str_eq(c->metric[k].name, r->metric) &&
+            (!r->task.n || str_eq(c->metric[k].task, r->task)))
+            return &c->metric[k];
+    return NULL;
+}
+
+/* ---- deciding ----------------------------------------------------------------------------------- */
+
+/* A number with as many digits as its neighbours need. */
+static const char *show(struct arena *a, double v)
+{
+    return isnan(v) ? "unknown" : arena_printf(a, "%+.4g", v);
+}
+
+static double limit_of(const struct gate_check *k)
+{
+    return k->rule->kind == GATE_MARGIN ? k->margin : 0;
+}
+
+/* Outcome and sentence from the bounds. */
+static void decide(struct gate_check *k, struct arena *a)
+{
+    double limit = limit_of(k);
+    bool margin = k->rule->kind == GATE_MARGIN;
+    const char *level = arena_printf(a, "%.4g%%", 100 * (1 - k->alpha));
+    if (k->lo > limit) {
+        k->outcome = GATE_FAIL;
+        k->why = arena_printf(a, "worse by %s, at least %s with %s", show(a, k->worsening),
+                              show(a, k->lo), level);
+    } else if (!margin) {
+        k->outcome = GATE_PASS;
+        k->why = arena_printf(a, "not shown to be worse: %s, at least %s with %s",
+                              show(a, k->worsening), show(a, k->lo), level);
+    } else if (k->hi < limit) {
+        k->outcome = GATE_PASS;
+        k->why = arena_printf(a, "worse by at most %s with %s, the margin is %s", show(a, k->hi),
+                              level, show(a, limit));
+    } else {
+        k->outcome = GATE_UNDECIDED;
+        k->why = arena_printf(a, "between %s and %s with %s each, the margin %s lies within",
+                              show(a, k->lo), show(a, k->hi), level, show(a, limit));
+    }
+}
+
+static void undecided(struct gate_check *k, const char *why)
+{
+    k->outcome = GATE_UNDECIDED;
+    k->why = why;
+}
+
+static void failed(struct gate_check *k, const char *why)
+{
+    k->outcome = GATE_FAIL;
+    k->why = why;
+}
+
+/* Bounds of a difference with se and df; `worse` is +1 where more is worse. */
+static void bounds(struct gate_check *k, const struct estimate *x, double worse)
+{
+    double t = stats_t_quantile(1 - k->alpha, x->df);
+    k->worsening = worse * x->value;
+    k->lo = k->worsening - t * x->se;
+    k->hi = k->worsening + t * x->se;
+}
+
+/* How many times as much data would settle it with 80% power if the difference stays what it is. */
+static double times_needed(const struct gate_check *k, const struct estimate *x)
+{
+    double t = stats_t_quantile(1 - k->alpha, x->df) + stats_norm_quantile(0.8);
+    double ratio = t * x->se / (k->worsening - limit_of(k));
+    return ratio * ratio;
+}
+
+static void say_needed(struct gate_check *k, double times, const char *what, struct arena *a)
+{
+    double n = ceil((double)k->n * times);
+    if (!(n < 1e12)) {
+        k->why = arena_printf(a, "%s; it sits on the limit, no number of %s would settle it",
+                              k->why, what);
+        return;
+    }
+    k->needed = (int64_t)n;
+    k->why = arena_printf(a, "%s; about %lld %s (now %lld) would settle it if it stays so", k->why,
+                          (long long)k->needed, what, (long long)k->n);
+}
+
+/* No unit differs. A share is then bounded by the rule of three (0 of G clusters got worse); a loss
+ * that is equal on every item is the same loss. */
+static void all_equal(struct gate_check *k, const struct delta *d, struct arena *a)
+{
+    bool share = str_eqz(d->m->unit, "share");
+    k->worsening = 0;
+    k->hi = share ? 1 - pow(k->alpha, 1 / (double)d->est.clusters) : 0;
+    k->lo = share ? -k->hi : 0;
+    decide(k, a);
+    k->why = arena_printf(a, "the same on every item; %s", k->why);
+    if (k->outcome == GATE_UNDECIDED) {
+        double clusters = log(k->alpha) / log1p(-fmin(limit_of(k), 1));
+        say_needed(k, clusters / (double)d->est.clusters, "items", a);
+    }
+}
+
+static void check_items(struct gate_check *k, const struct delta *d, struct arena *a)
+{
+    double worse = d->m && d->m->higher_better ? -1 : 1;
+    if (!d->m)
+        failed(k, arena_printf(a, "%.*s was not measured", STR_ARG(k->rule->metric)));
+    else if (!d->base)
+        failed(k,
+               arena_printf(a, "%.*s was not measured on the baseline", STR_ARG(k->rule->metric)));
+    else if (d->refused)
+        failed(k, arena_printf(a, "cannot be compared: %s", d->refused));
+    if (k->why)
+        return;
+    k->n = d->est.n;
+    k->worsening = worse * d->est.value;
+    if (d->est.why && d->est.value == 0 && strstr(d->est.why, "no spread")) {
+        all_equal(k, d, a);
+        return;
+    }
+    if (d->est.why) {
+        undecided(k, arena_printf(a, "not estimable: %s", d->est.why));
+        return;
+    }
+    bounds(k, &d->est, worse);
+    decide(k, a);
+    if (d->mcnemar && k->rule->kind == GATE_SIGNIFICANT) {
+        /* few right-or-wrong items that differ: the exact test decides, not the interval */
+        double p = stats_binom_cdf(d->won, d->won + d->lost, 0.5);
+        k->outcome = p < k->alpha && k->worsening > 0 ? GATE_FAIL : GATE_PASS;
+        k->why =
+            arena_printf(a, "%lld items won, %lld lost: exact p of being worse %.3g, limit %.3g",
+                         (long long)d->won, (long long)d->lost, p, k->alpha);
+    }
+    if (k->outcome == GATE_UNDECIDED)
+        say_needed(k, times_needed(k, &d->est), "items", a);
+}
+
+static void check_seeds(struct gate_check *k, const struct compared_metric *m, struct arena *a)
+{
+    const struct recipe *x = NULL;
+    for (size_t i = 0; m && i < m->nrecipes; i++)
+        if (!m->recipe[i].same)
+            x = &m->recipe[i];
+    if (!x || !m->delta[0].m) {
+        failed(k, arena_printf(a, "%.*s was not measured", STR_ARG(k->rule->metric)));
+        return;
+    }
+    if (x->seeds == 0) {
+        const char *why = m->delta[0].refused;
+        for (size_t r = 1; !why; r++)
+            why = m->delta[r].refused ? m->delta[r].refused : NULL;
+        failed(k, arena_printf(a, "cannot be compared: %s", why));
+        return;
+    }
+    k->n = x->seeds < x->base_seeds ? x->seeds : x->base_seeds;
+    k->worsening = (m->delta[0].m->higher_better ? -1 : 1) * x->effect;
+    if (x->seeds + x->base_seeds - 2 < FEWEST_DF || x->seeds < 2 || x->base_seeds < 2) {
+        k->needed = 3;
+        undecided(k, arena_printf(a,
+                                  "%lld against %lld seeds leave %lld degrees of freedom for the "
+                                  "seed sd; a gate wants 4, e.g. 3 seeds an arm",
+                                  (long long)x->seeds, (long long)x->base_seeds,
+                                  (long long)(x->seeds + x->base_seeds - 2)));
+        return;
+    }
+    if (x->why) {
+        undecided(k, arena_printf(a, "not estimable: %s", x->why));
+        return;
+    }
+    bounds(k, &x->est, m->delta[0].m->higher_better ? -1 : 1);
+    decide(k, a);
+    if (k->outcome == GATE_UNDECIDED)
+        say_needed(k, times_needed(k, &x->est), "seeds an arm", a);
+}
+
+/* ---- all rules ---------------------------------------------------------------------------------- */
+
+static struct gate_check *new_check(struct gate *g, const struct gate_rule *r,
+                                    const struct compared_metric *m, int64_t looks,
+                                    struct str candidate)
+{
+    assert(looks >= 1);
+    struct gate_check *k = &g->v[g->n++];
+    *k = (struct gate_check){.rule = r, .worsening = NAN, .lo = NAN, .hi = NAN};
+    k->alpha = (1 - r->level) / (double)looks;
+    k->margin = r->margin;
+    if (r->relative)
+        k->margin *= m && m->delta[0].m ? fabs(m->delta[0].m->value) : NAN;
+    k->candidate = str_copy(&g->arena, candidate);
+    return k;
+}
+
+int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
+             const struct result *baseline, size_t nbaseline, const struct result *candidate,
+             size_t ncandidates, int64_t looks, struct err *e)
+{
+    struct comparison c = {0};
+    struct compare_options o = {.level = 0.95};
+    size_t n = nbaseline + ncandidates;
+    *g = (struct gate){0};
+    for (size_t i = 0; i < nrules; i++)
+        if (looks && looks < (int64_t)ncandidates && rules[i].over == GATE_ITEMS)
+            return err_code(e, EXIT_USAGE, "%zu candidates are as many looks, but %lld are planned",
+                            ncandidates, (long long)looks);
+    struct result *all = arena_array(&g->arena, n + 1, sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        all[i] = i < nbaseline ? baseline[i] : candidate[i - nbaseline];
+        all[i].group = i < nbaseline ? STR_LIT("baseline") : STR_LIT("candidate");
+    }
+    if (compare_runs(&c, all, n, &o, e) != 0)
+        return -1;
+    g->v = arena_array(&g->arena, nrules * (ncandidates + 1), sizeof *g->v);
+    for (size_t i = 0; i < nrules; i++) {
+        const struct gate_rule *r = &rules[i];
+        const struct compared_metric *m = metric_of(&c, r);
+        int64_t asked = looks ? looks : r->over == GATE_SEEDS ? 1 : (int64_t)ncandidates;
+        if (r->over == GATE_SEEDS) {
+            struct str name = ncandidates == 1 ? candidate[0].run
+                                               : str_printf(&g->arena, "%zu runs", ncandidates);
+            check_seeds(new_check(g, r, m, asked, name), m, &g->arena);
+        }
+        for (size_t k = 0; r->over == GATE_ITEMS && k < ncandidates; k++) {
+            struct delta none = {0};
+            check_items(new_check(g, r, m, asked, candidate[k].run),
+                        m ? &m->delta[nbaseline + k] : &none, &g->arena);
+        }
+    }
+    for (size_t i = 0; i < g->n; i++) /* refusals live in the comparison */
+        g->v[i].why = arena_strdup(&g->arena, g->v[i].why);
+    compare_release(&c);
+    return 0;
+}
+
+void gate_release(struct gate *g)
+{
+    arena_release(&g->arena);
+    *g = (struct gate){0};
+}
+
+/* ---- printing ----------------------------------------------------------------------------------- */
+
+void gate_print(const struct gate *g, enum table_format f, struct buf *out)
+{
+    struct arena a = {0};
+    struct table t;
+    static const char *const head[] = {"gate",   "candidate", "rule", "worsening",
+                                       "bounds", "limit",     "why"};
+    table_begin(&t, 7, "lllrlrl");
+    table_row(&t, head);
+    for (size_t i = 0; i < g->n; i++) {
+        const struct gate_check *k = &g->v[i];
+        const char *cells[] = {
+            gate_outcome_names[k->outcome],
+            show_str(&a, k->candidate),
+            show_str(&a, k->rule->text),
+            isnan(k->worsening) ? "-" : show(&a, k->worsening),
+            isnan(k->lo) ? "-" : arena_printf(&a, "[%s, %s]", show(&a, k->lo), show(&a, k->hi)),
+            show(&a, limit_of(k)),
+            k->why};
+        table_row(&t, cells);
+    }
+    table_write(&t, f, "", out);
+    table_release(&t);
+    arena_release(&a);
+}
+
+struct json *gate_json(const struct gate *g)
+{
+    struct json *o = json_arr();
+    for (size_t i = 0; i < g->n; i++) {
+        const struct gate_check *k = &g->v[i];
+        struct json *j = json_obj();
+        json_put(j, "gate", json_of_z(gate_outcome_names[k->outcome]));
+        json_put(j, "candidate", json_of_str(k->candidate));
+        json_put(j, "rule", json_of_str(k->rule->text));
+        json_put(j, "worsening", json_of_num(k->worsening));
+        json_put(j, "lo", json_of_num(k->lo));
+        json_put(j, "hi", json_of_num(k->hi));
+        json_put(j, "limit", json_of_num(limit_of(k)));
+        json_put(j, "alpha", json_of_num(k->alpha));
+        json_put(j, "n", json_of_int(k->n));
+        json_put(j, "needed", k->needed ? json_of_int(k->needed) : json_of_null());
+        json_put(j, "why", json_of_z(k->why));
+        json_push(o, j);
+    }
+    return o;
+}
