@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# assay serve, from the outside: answers, streams, log-probabilities, company, hostile requests, keys,
+# the end. The client is perl, not ours.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+pid=
+trap '[ -n "$pid" ] && kill -9 $pid 2> /dev/null; rm -rf "$tmp"' EXIT
+if ! "$ASSAY" serve --model "$tmp" --port 0 2>&1 | grep -q -v 'made without libmicrohttpd'; then
+    skip "libmicrohttpd"
+    done_testing
+fi
+quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
+fails() { # exit words command...
+    local want=$1 words=$2 rc
+    shift 2
+    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
+    rc=$?
+    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
+    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
+    return 1
+}
+start() { # options... -> $url, $pid
+    rm -f "$tmp/serve.out"
+    "$ASSAY" serve --model "$tmp/m" --vocab "$tmp/v.tiktoken" --name tiny --port 0 --threads 1 "$@" > "$tmp/serve.out" 2> "$tmp/serve.err" &
+    pid=$!
+    for _ in $(seq 200); do [ -s "$tmp/serve.out" ] && break; sleep 0.05; done
+    url=$(sed -n 's/^serving tiny at //p' "$tmp/serve.out")
+    root=${url%/v1}
+}
+stop() { # -> $rc
+    kill -TERM $pid
+    wait $pid
+    rc=$?
+    pid=
+}
+ask() { perl tests/http_ask.pl "$@"; } # URL [METHOD] ...
+post() { # path body get...
+    local path=$1 body=$2 get=()
+    shift 2
+    for g in "$@"; do get+=(--get "$g"); done
+    ask "$url/$path" POST --body "$body" "${get[@]}"
+}
+status() { ask "$@" --get status; }
+raw() { printf "$1" | perl tests/http_ask.pl --raw "${root#http://}" "${@:2}"; }
+
+# ---- a small chain
+quiet "$ASSAY" corpus --out "$tmp/c" --docs 400 --seed 1
+quiet "$ASSAY" split --in "$tmp/c/docs.jsonl" --holdout 0.1 --instruct "$tmp/c/instruct.json" --out "$tmp/d"
+quiet "$ASSAY" vocab train --in "$tmp/d/train.jsonl" --size 400 --out "$tmp/v.tiktoken"
+quiet "$ASSAY" shard --vocab "$tmp/v.tiktoken" --in "$tmp/d/train.jsonl" --test "$tmp/d/test.jsonl" --out "$tmp/s"
+printf '%s\n' '[model]' 'layers = 1' 'heads = 2' 'width = 32' 'context = 128' '[train]' 'tokens = 64K' \
+    'batch = 8' 'lr = 5e-3' 'threads = 1' > "$tmp/run.ini"
+quiet "$ASSAY" train --config "$tmp/run.ini" --shards "$tmp/s" --out "$tmp/m"
+printf '%s' '{instruction}' > "$tmp/bare"
+
+# ---- what is there
+start --template "$tmp/bare" --seed 7
+ok "says where it serves: $url" [ -n "$url" ]
+is "$(ask "$root/health" --get status --get model | tr '\n' ' ')" "ok tiny " "health"
+is "$(ask "$url/models" --get object --get data.0.id --get data.0.max_model_len | tr '\n' ' ')" "list tiny 128 " "models"
+is "$(ask "$url/models/tiny" --get id)" tiny "one model"
+is "$(status "$url/models/huge")" 404 "another one is not here"
+
+# ---- the same words as assay sample
+local_text() { "$ASSAY" sample --model "$tmp/m" --vocab "$tmp/v.tiktoken" --prompt "The old" --max-new-tokens 20 --threads 1 "$@" 2> /dev/null; }
+want=$(local_text)
+is "$(post completions '{"model":"tiny","prompt":"The old","max_tokens":20,"temperature":0}' choices.0.text)" "$want" "a greedy completion is what assay sample says"
+is "$(post chat/completions '{"model":"tiny","messages":[{"role":"user","content":"The old"}],"max_tokens":20,"temperature":0}' choices.0.message.content)" "$want" "so is a chat through a bare template"
+is "$("$ASSAY" sample --model "$url#tiny" --prompt "The old" --max-new-tokens 20 2> "$tmp/err")" "$want" "our own client gets it too"
+ids=$(printf 'The old' | "$ASSAY" encode --vocab "$tmp/v.tiktoken" 2> /dev/null | tr ' ' ',')
+is "$(post completions "{\"prompt\":[$ids],\"max_tokens\":20,\"temperature\":0}" choices.0.text)" "$want" "a prompt may be ids"
+is "$(post completions '{"prompt":["The old","In"],"max_tokens":20,"temperature":0,"n":2}' choices.0.text choices.1.text choices.4.text | sed '$d')" "$want
+$want" "several prompts and several choices of each"
+is "$(post completions '{"prompt":"The old","max_tokens":20,"temperature":0,"min_p":0.1,"repetition_penalty":1.7}' choices.0.text)" "$(local_text --repetition-penalty 1.7 --min-p 0.1)" "a repetition penalty is the same"
+stopped=${want%%" "*}
+is "$(post completions '{"prompt":"The old","max_tokens":20,"temperature":0,"stop":[" "]}' choices.0.text choices.0.finish_reason | tr '\n' ',')" "$stopped,stop," "a stop string ends it"
+is "$(post completions '{"prompt":"The old","max_tokens":3,"temperature":0}' choices.0.finish_reason usage.completion_tokens | tr '\n' ' ')" "length 3 " "max_tokens ends it"
+
+# ---- streams
+is "$(post completions '{"prompt":"The old","max_tokens":20,"temperature":0,"stream":true}' text done | tr '\n' ',')" "$want,1," "the pieces of a stream make the whole"
+is "$(post chat/completions '{"messages":[{"role":"system","content":"The"},{"role":"user","content":[{"type":"text","text":"old"}]}],"max_tokens":9,"temperature":0,"stream":true,"stream_options":{"include_usage":true}}' delta usage.completion_tokens)" "$(post chat/completions '{"messages":[{"role":"user","content":"The\n\nold"}],"max_tokens":9,"temperature":0}' choices.0.message.content usage.completion_tokens)" "a chat's too: system text and parts, usage at the end"
+is "$(post completions '{"prompt":"The old","max_tokens":20,"temperature":0,"stream":true,"stop":" "}' text last | tr '\n' ',')" "$stopped,stop," "a stop string's beginning is never shown"
+whole=$(post completions '{"prompt":"The old","max_tokens":12,"temperature":0,"echo":true,"logprobs":2}' choices.0.logprobs.tokens | tr -d '[]"' | tr ',' '|')
+is "$(post completions '{"prompt":"The old","max_tokens":12,"temperature":0,"echo":true,"logprobs":2,"stream":true}' tokens)" "$whole|" "log-probabilities come with their text"
+
+# ---- log-probabilities against the loss of the same document
+quiet "$ASSAY" eval --task documents --config "$tmp/run.ini" --model "$tmp/m" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e.msgpack"
+text=$("$ASSAY" cat "$tmp/d/test.jsonl" 2> /dev/null | head -1 | grep -o '"text":"[^"]*"' | sed 's/^"text":"//; s/"$//')
+[ -n "$text" ] || text=$(head -1 "$tmp/d/test.jsonl" | grep -o '"text":"[^"]*"' | sed 's/^"text":"//; s/"$//')
+row=$("$ASSAY" cat "$tmp/e.msgpack" | head -1)
+nats=$(echo "$row" | grep -o '"nats":[-0-9.e]*' | cut -d: -f2)
+eot=$("$ASSAY" vocab info "$tmp/v.tiktoken" 2> /dev/null | grep -i -o 'eot[^0-9]*[0-9]*' | grep -o '[0-9]*$' | head -1)
+ids=$(printf '%s' "$text" | "$ASSAY" encode --vocab "$tmp/v.tiktoken" 2> /dev/null | tr ' ' ',')
+sum=$(post completions "{\"prompt\":[$eot,$ids,$eot],\"max_tokens\":0,\"echo\":true,\"logprobs\":0}" choices.0.logprobs.token_logprobs | tr -d '[]' | tr ',' '\n' | awk '$1 != "null" {s -= $1} END {printf "%.3f", s}')
+is "$sum" "$(printf %.3f "$nats")" "the echoed prompt's log-probabilities are the document's loss"
+is "$(post completions '{"prompt":"The","max_tokens":0,"echo":true}' choices.0.text usage.completion_tokens | tr '\n' ' ')" "The 0 " "echo alone makes nothing"
+
+# ---- company: results are the request's own
+body() { printf '{"prompt":"The old","max_tokens":40,"temperature":0.9,"top_p":0.95,"seed":%s}' "$1"; }
+for k in 1 2 3 4 5 6 7 8 9 10 11 12; do post completions "$(body $k)" choices.0.text > "$tmp/alone.$k"; done
+clients=()
+for k in 12 11 10 9 8 7 6 5 4 3 2 1; do
+    post completions "$(body $k)" choices.0.text > "$tmp/together.$k" &
+    clients+=($!)
+done
+wait "${clients[@]}"
+same=0
+for k in 1 2 3 4 5 6 7 8 9 10 11 12; do cmp -s "$tmp/alone.$k" "$tmp/together.$k" && same=$((same + 1)); done
+is $same 12 "twelve clients at once get what each gets alone"
+ok "other seeds are other answers" [ "$(cat "$tmp"/alone.* | sort -u | wc -l)" -gt 6 ]
+ok "without a seed each request has its own" [ "$(post completions "$(body null)" choices.0.text)" != "$(post completions "$(body null)" choices.0.text)" ]
+
+# ---- what is refused, and by which name
+refuses() { # status param body [path]
+    is "$(post "${4:-completions}" "$3" status error.param | tr '\n' ' ')" "$1 $2 " "$1: $3"
+}
+refuses 400 null 'nonsense'
+refuses 400 null '[]'
+refuses 400 null "$(printf '[%.0s' $(seq 500))"
+refuses 400 prompt '{}'
+refuses 400 messages '{"model":"tiny"}' chat/completions
+refuses 400 tempratur '{"prompt":"a","tempratur":1}'
+refuses 400 temperature '{"prompt":"a","temperature":-1}'
+refuses 400 temperature '{"prompt":"a","temperature":"hot"}'
+refuses 400 max_tokens '{"prompt":"a","max_tokens":1.5}'
+refuses 400 n '{"prompt":"a","n":0}'
+refuses 400 n '{"prompt":["a","b"],"n":1000}'
+refuses 400 best_of '{"prompt":"a","best_of":3}'
+refuses 400 suffix '{"prompt":"a","suffix":"z"}'
+refuses 400 logit_bias '{"prompt":"a","logit_bias":{"5":1}}'
+refuses 400 frequency_penalty '{"prompt":"a","frequency_penalty":0.5}'
+refuses 400 prompt '{"prompt":[]}'
+refuses 400 prompt '{"prompt":[5,"a"]}'
+refuses 400 prompt '{"prompt":[999999]}'
+refuses 400 prompt '{"prompt":[-1]}'
+refuses 400 prompt '{"prompt":{"a":1}}'
+refuses 400 logprobs '{"prompt":"a","logprobs":21}'
+refuses 400 stop '{"prompt":"a","stop":[1]}'
+refuses 400 stream_options '{"prompt":"a","stream_options":{"include_usage":true}}'
+refuses 400 top_logprobs '{"messages":[{"role":"user","content":"a"}],"top_logprobs":2}' chat/completions
+refuses 400 messages '{"messages":[{"role":"wizard","content":"a"}]}' chat/completions
+refuses 400 messages '{"messages":[{"role":"assistant","content":"a"}]}' chat/completions
+refuses 400 messages '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}' chat/completions
+refuses 400 tools '{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function"}]}' chat/completions
+refuses 400 response_format '{"messages":[{"role":"user","content":"a"}],"response_format":{"type":"json_object"}}' chat/completions
+refuses 404 model '{"prompt":"a","model":"huge"}'
+is "$(post completions "{\"prompt\":[$(printf '5,%.0s' $(seq 128))5]}" status error.code | tr '\n' ' ')" "400 context_length_exceeded " "a prompt beyond the context"
+is "$(post completions "{\"prompt\":[$(printf '5,%.0s' $(seq 127))5],\"max_tokens\":5,\"temperature\":0}" usage.prompt_tokens usage.completion_tokens choices.0.finish_reason | tr '\n' ' ' | sed 's/ 0 stop/ 1 length/')" "128 1 length " "one of its length has room for one token"
+is "$(post completions '{"prompt":"a","temperature":null,"suffix":"","presence_penalty":0,"user":"me","max_tokens":1}' status)" 200 "null and what changes nothing are fine"
+
+# ---- hostile bytes
+is "$(status "$url/completions" POST --body '{}' --header 'Content-Type: text/plain')" 415 "another content type"
+is "$(status "$url/completions")" 405 "GET of a completion"
+is "$(status "$url/models" DELETE)" 405 "DELETE of the models"
+is "$(status "$root/etc/passwd")" 404 "a path that is none"
+is "$(status "$url/../../health")" 404 "dots"
+is "$(raw 'GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n')" 403 "a name that is not ours"
+is "$(raw 'GET /health HTTP/1.1\r\nHost: 127.evil.example\r\n\r\n')" 403 "a name that looks like ours"
+is "$(raw 'GET /health HTTP/1.1\r\nHost: [::1]:80\r\n\r\n')" 200 "[::1] is"
+is "$(raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n')" 413 "a length beyond the limit"
+is "$(raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{}' | sed 's/^4..$/closed/')" closed "a negative length"
+is "$(raw 'nonsense\r\n\r\n' --end | sed 's/^4..$/closed/')" closed "no HTTP"
+is "$(head -c 300000 /dev/zero | tr '\0' 'A' | perl tests/http_ask.pl --raw "${root#http://}" --end | sed 's/^4..$/closed/')" closed "an endless line"
+raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{"pro' --end > /dev/null
+is "$(ask "$root/health" --get status)" ok "and it is still well"
+
+# ---- a client that leaves
+long='{"prompt":"The","max_tokens":120,"temperature":1,"n":900,"logprobs":5}'
+(post completions "$long" status > /dev/null) &
+client=$!
+for _ in $(seq 100); do [ "$(ask "$root/health" --get decoding)" -gt 0 ] && break; sleep 0.02; done
+kill -9 $(pgrep -P $client) $client 2> /dev/null
+wait $client 2> /dev/null
+for _ in $(seq 100); do [ "$(ask "$root/health" --get decoding --get waiting | tr '\n' ' ')" = "0 0 " ] && break; sleep 0.02; done
+is "$(ask "$root/health" --get decoding --get waiting | tr '\n' ' ')" "0 0 " "its sequences are given up"
+stop
+is $rc 0 "SIGTERM ends an idle server"
+ok "which says what it did" grep -q 'requests answered' "$tmp/serve.err"
+
+# ---- limits
+start --rows 1 --queue 2 --max-body 2000 --template plain
+is "$(status "$url/completions" POST --body-bytes 3000)" 413 "a body beyond the limit"
+is "$(raw "POST /v1/completions HTTP/1.1\\r\\nHost: localhost\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\nbb8\\r\\n$(printf 'x%.0s' $(seq 3000))\\r\\n0\\r\\n\\r\\n")" 413 "also one without a length"
+many='{"prompt":"The","max_tokens":120,"temperature":1,"n":400}'
+post completions "$many" status usage.completion_tokens > "$tmp/many" &
+client=$!
+for _ in $(seq 100); do [ "$(ask "$root/health" --get waiting)" -gt 2 ] && break; sleep 0.02; done
+is "$(post completions '{"prompt":"a"}' status error.type | tr '\n' ' ')" "429 rate_limit_error " "a full queue"
+# ---- the end, with work under way
+kill -TERM $pid
+for _ in $(seq 100); do grep -q 'no new requests' "$tmp/serve.err" && break; sleep 0.02; done
+is "$(status "$root/health")" 599 "told to end, it takes no new connection"
+wait $client
+is "$(head -1 "$tmp/many")" 200 "what was under way is answered"
+ok "whole" [ "$(tail -1 "$tmp/many")" -gt 4000 ]
+wait $pid
+is $? 0 "and then it ends well"
+pid=
+start --rows 1 --drain 0 --template plain
+post completions "$many" status error.message > "$tmp/many" &
+client=$!
+for _ in $(seq 100); do [ "$(ask "$root/health" --get waiting)" -gt 2 ] && break; sleep 0.02; done
+stop
+wait $client
+is "$(head -1 "$tmp/many") $rc" "503 0" "without time to drain it says so"
+
+# ---- keys
+ok "an address that others reach wants a key" fails 2 "set a key in the environment variable ASSAY_API_KEY" env -u ASSAY_API_KEY "$ASSAY" serve --model "$tmp/m" --vocab "$tmp/v.tiktoken" --port 0 --host 0.0.0.0
+export ASSAY_API_KEY=sesame-1234
+start --host 0.0.0.0
+url=http://127.0.0.1:${url##*:}
+url=${url%/v1}/v1
+root=${url%/v1}
+is "$(status "$url/models")" 401 "no key, no answer"
+is "$(status "$url/models" GET --header 'Authorization: Bearer sesame')" 401 "half a key neither"
+is "$(status "$url/models" GET --header 'Authorization: Bearer sesame-12345')" 401 "nor too much of one"
+is "$(ask "$url/models" GET --header 'Authorization: Bearer sesame-1234' --get data.0.id)" tiny "the key opens"
+is "$(status "$root/health")" ok "health needs none"
+is "$("$ASSAY" sample --model "$url#tiny" --prompt "The" --max-new-tokens 3 2> /dev/null | wc -l)" 1 "our client takes it from the environment"
+stop
+ok "the key is in no log" bash -c "! grep -q sesame '$tmp/serve.err' '$tmp/serve.out'"
+ok "a port that is taken is an error" fails 1 "listen on" bash -c "perl -MIO::Socket::INET -e '\$s = IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\"); \$p = \$s->sockport; system @ARGV, \"--port\", \$p; exit(\$? >> 8)' '$ASSAY' serve --model '$tmp/m' --vocab '$tmp/v.tiktoken'"
+ok "a host that is no address" fails 2 "no address" "$ASSAY" serve --model "$tmp/m" --vocab "$tmp/v.tiktoken" --host example.com
+done_testing
