@@ -8,6 +8,7 @@
 #include "tests/ops/harness.h"
 #include "tests/tap.h"
 #include "trainer/cpu/gemm.h"
+#include "trainer/cpu/impl.h"
 #include "trainer/cpu/machine.h"
 #include "trainer/cpu/vec/vec.h"
 
@@ -163,8 +164,8 @@ static void test_rows_alone(void)
     gemm_describe(dnnl, sizeof dnnl);
     bool strict = strstr(dnnl, "avx512") != NULL;
     printf("# %s\n", dnnl);
-    static const int64_t shapes[][2] = {{192, 576},  {768, 192},  {192, 1003},
-                                        {384, 1536}, {768, 2304}, {64, 50257}};
+    static const int64_t shapes[][2] = {{192, 576},  {768, 192},  {192, 1003}, {384, 1536},
+                                        {768, 2304}, {64, 50257}, {192, 97}};
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
         struct rig r;
         rig_open(&r, "cpu", 0);
@@ -332,6 +333,11 @@ int main(void)
     unsetenv("ASSAY_CPU_LEVEL");
     CHECK(cpu_vec(&e) != NULL, "without a wish the highest level is taken");
     CHECK(machine_memory_free() > 0, "free memory is known");
+    uint64_t seq = 0;
+    struct tensor ids = tensor_1d(DTYPE_U64, &seq, 1);
+    /* 2^-31 (1 + 2^-3) * 2^32 = 2.25: the words 0, 1 and 2 are below it. */
+    CHECK_INT(cpu_drop((struct dropout){.p = 0x1.2p-31f, .seq = &ids}).below, 3,
+              "a dropout between two words keeps the upper one");
     test_threads();
     test_rows_alone();
     return tap_done();

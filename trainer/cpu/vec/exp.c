@@ -92,22 +92,28 @@ double VEC(vec_exp_sum)(float *y, const float *x, float shift, int64_t n)
 }
 
 /* gelu(x) = x s with s = 1 / (1 + e), e = exp(-2 u), u = sqrt(2 / pi) (x + 0.044715 x^3): the tanh
- * form without a tanh. e is kept finite, so s never meets inf * 0. */
+ * form without a tanh. e is kept finite, so s never meets inf * 0. Beyond -15 and 15 s is 0 or 1 to
+ * the last bit. */
 #define GELU_A 0.7978845608f
 #define GELU_B 0.044715f
 
+__attribute__((always_inline)) static inline VF at_least(VF x, float lo)
+{
+    return SELECT(x < SPLAT(lo), SPLAT(lo), x); /* NaN stays */
+}
+
 __attribute__((always_inline)) static inline VF clamp(VF x, float lo, float hi)
 {
-    VF y = SELECT(x < SPLAT(lo), SPLAT(lo), x);
+    VF y = at_least(x, lo);
     return SELECT(y > SPLAT(hi), SPLAT(hi), y);
 }
 
 __attribute__((always_inline)) static inline VF gelu_lanes(VF x)
 {
-    VF c = clamp(x, -15.0f, 15.0f); /* beyond, s is 0 or 1 to the last bit */
+    VF c = at_least(x, -15.0f); /* so that far below c s is 0, however large e may be */
     VF u = c * (c * c * GELU_B + 1.0f);
     VF e = exp_lanes(clamp(u * (-2 * GELU_A), -88.0f, 88.0f));
-    return x / (e + 1.0f);
+    return c / (e + 1.0f);
 }
 
 __attribute__((always_inline)) static inline VF gelu_grad_lanes(VF x)
