@@ -6,14 +6,15 @@
 #include "base/thread.h"
 #include "eval/tasks.h"
 
-static const char *const tasks[] = {"windows", "documents", "instruct", NULL};
+static const char *const tasks[] = {"windows", "documents", "instruct", "choice", NULL};
 
 struct options {
-    struct str model, vocab, shards, items, template_, out, backend, config;
+    struct str model, vocab, shards, items, template_, out, backend, config, task_file, shots_from,
+        items_out;
     struct strs sets, stop;
     int task;
     int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
-        retries, max_requests;
+        retries, max_requests, shots;
     double temperature, top_p, timeout;
 };
 #define AT(m) offsetof(struct options, m)
@@ -23,7 +24,14 @@ static const struct field fields[] = {
     {"task", FIELD_ENUM, AT(task), NULL, .choices = tasks, .help = "what is measured"},
     {"out", FIELD_STR, AT(out), NULL, .help = "record file to write"},
     {"shards", FIELD_STR, AT(shards), "", .help = "windows: folder of token shards"},
-    {"items", FIELD_STR, AT(items), "", .help = "documents: texts; instruct: items"},
+    {"items", FIELD_STR, AT(items), "", .help = "documents: texts; instruct: items; choice: rows"},
+    {"task_file", FIELD_STR, AT(task_file), "",
+     .help = "choice: task file, or a task of the tool: piqa, copa, winogrande, hellaswag..."},
+    {"shots", FIELD_I64, AT(shots), "0", 0, 1000, .help = "choice: solved rows before each item"},
+    {"shots_from", FIELD_STR, AT(shots_from), "",
+     .help = "choice: rows to take them from; default: the other items"},
+    {"items_out", FIELD_STR, AT(items_out), "",
+     .help = "choice: also leave the items as they were asked here, for assay score"},
     {"vocab", FIELD_STR, AT(vocab), "", .help = "vocabulary; default: the checkpoint folder's"},
     {"config", FIELD_STR, AT(config), "", .help = "run file: its [eval] gives the defaults"},
     {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
@@ -95,6 +103,10 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
         .threads = run.train.threads,
         .concurrency = o->concurrency,
         .timeout = o->timeout,
+        .task_file = text(a, o->task_file, none),
+        .shots = o->shots,
+        .shots_from = text(a, o->shots_from, none),
+        .items_out = text(a, o->items_out, none),
         .retries = o->retries,
         .max_requests = o->max_requests,
     };
@@ -113,7 +125,8 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
 static int run(void *opt, struct arena *a, struct err *e)
 {
     static int (*const run_task[])(const struct eval_job *, FILE *, struct arena *,
-                                   struct err *) = {eval_windows, eval_documents, eval_instruct};
+                                   struct err *) = {eval_windows, eval_documents, eval_instruct,
+                                                    eval_choice};
     struct eval_job j;
     interrupt_install();
     if (make_job(&j, opt, a, e))
@@ -122,17 +135,21 @@ static int run(void *opt, struct arena *a, struct err *e)
         return err_code(e, EXIT_USAGE, "--task windows needs --shards");
     if (j.task != TASK_WINDOWS && !j.items)
         return err_code(e, EXIT_USAGE, "--task %s needs --items", tasks[j.task]);
+    if (j.task == TASK_CHOICE && !j.task_file)
+        return err_code(e, EXIT_USAGE, "--task choice needs --task-file");
     return run_task[j.task](&j, stdout, a, e);
 }
 
 const struct command cmd_eval = {
     .room = "eval",
     .name = "eval",
-    .summary = "loss of texts, or answers to instructions",
+    .summary = "loss of texts, choices, or answers to instructions",
     .details =
         "windows    loss over a test split in disjoint windows of the context, tail counted\n"
         "documents  loss of each text alone, its end counted; checked against oracle_bits\n"
-        "instruct   answers as records; killed, it goes on where it was\n\n"
+        "instruct   answers as records; killed, it goes on where it was\n"
+        "choice     log-probabilities of the choices of rows, read by a task file; prints acc and\n"
+        "           acc_norm by character, byte and token\n\n"
         "Losses need a checkpoint folder; instruct takes any model. Keys of servers come from the "
         "environment only: OPENAI_API_KEY for openai:, ASSAY_API_KEY for http://.",
     .options = &options_schema,

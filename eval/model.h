@@ -18,6 +18,13 @@
 
 enum request_kind { REQUEST_GENERATE, REQUEST_LOGPROB };
 
+/* REQUEST_LOGPROB: the log-probability of each of `choices` behind `prompt`, byte by byte (a choice
+ * brings its own blank). Answered with choice_logprob, choice_tokens and choice_greedy of the
+ * response, text empty; a model that cannot tell them answers FINISH_ERROR and says why. Tokens:
+ * - joined (lm-evaluation-harness): white space at the prompt's end goes to the choice, both are
+ *   encoded as one text and cut where the prompt's own ids end;
+ * - apart (llm.c): prompt and choice are encoded each alone.
+ * An empty prompt is the EOT id. What is longer than the context loses its head. */
 struct request {
     enum request_kind kind;
     struct str id;             /* of the item; comes back with the response */
@@ -29,6 +36,7 @@ struct request {
     uint64_t seed;     /* of this request: results do not depend on the batch order */
     bool json;         /* ask for a JSON object where the server can */
     struct str schema; /* ask for JSON of this JSON schema where the server can; borrowed */
+    bool apart;        /* REQUEST_LOGPROB: encode prompt and choices apart */
     void *tag;
 };
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "eval/generate.h"
 #include "eval/local.h"
+#include "eval/logprob.h"
 #include "eval/model_kinds.h"
 #include "eval/text.h"
 #include "formats/manifest.h"
@@ -24,6 +25,7 @@ struct local {
     struct local_model l;
     struct vocab vocab;
     struct encoder *encoder;
+    struct logprob *logprob;
     int64_t batch;
     int32_t eot;
     const char *identity, *name;
@@ -53,6 +55,8 @@ static int make_identity(struct model *m, struct local *g, struct err *e)
     return 0;
 }
 
+static logprob_done_fn got_logprobs;
+
 static int gpt2_open(struct model *m, const char *spec, const struct model_options *o,
                      struct err *e)
 {
@@ -69,7 +73,10 @@ static int gpt2_open(struct model *m, const char *spec, const struct model_optio
     struct encode_options eo = {.special = SPECIAL_PLAIN, .bad_utf8 = BAD_UTF8_REPLACE};
     g->encoder = encoder_new(&g->vocab, eo, e);
     g->eot = local_eot(&g->l, &g->vocab);
-    return g->encoder ? make_identity(m, g, e) : -1;
+    if (!g->encoder)
+        return -1;
+    g->logprob = logprob_new(g->l.m, g->encoder, g->eot, got_logprobs, g);
+    return make_identity(m, g, e);
 }
 
 static void gpt2_close(struct model *m)
@@ -77,6 +84,7 @@ static void gpt2_close(struct model *m)
     struct local *g = m->impl;
     if (!g)
         return;
+    logprob_free(g->logprob);
     encoder_free(g->encoder);
     vocab_release(&g->vocab);
     local_close(&g->l);
@@ -130,16 +138,57 @@ static int fill(struct local *g, struct job *j, struct gen_task *t, struct err *
     return 1;
 }
 
-/* Log-probabilities of choices are asked of eval/loss, not of a generator. */
-static int refuse(struct local *g, const struct request *q, struct err *e)
+/* Answers j and ends it. v NULL: it can't be asked, `detail` says why. */
+static int answer_choices(struct local *g, struct job *j, const struct logprob_value *v, size_t n,
+                          struct str detail, struct err *e)
 {
-    struct response r = {.item = q->id,
+    struct response r = {.item = j->q.id,
                          .model = str_z(g->name),
-                         .finish = FINISH_ERROR,
-                         .detail = STR_LIT("this model only generates"),
+                         .finish = v ? FINISH_STOP : FINISH_ERROR,
+                         .detail = detail,
                          .tokens_in = FIELD_NONE_I64,
-                         .tokens_out = FIELD_NONE_I64};
-    return g->done(g->ctx, q, &r, e);
+                         .tokens_out = FIELD_NONE_I64,
+                         .ms = (g->clock->now(g->clock) - j->started) * 1000};
+    struct f64s sum = {mem_array(n + 1, sizeof *sum.v), n};
+    struct i64s tokens = {mem_array(n + 1, sizeof *tokens.v), n};
+    struct i64s greedy = {mem_array(n + 1, sizeof *greedy.v), n};
+    for (size_t i = 0; i < n; i++) {
+        sum.v[i] = v[i].sum;
+        tokens.v[i] = v[i].tokens;
+        greedy.v[i] = v[i].greedy;
+    }
+    r.choice_logprob = sum;
+    r.choice_tokens = tokens;
+    r.choice_greedy = greedy;
+    int rc = g->done(g->ctx, &j->q, &r, e);
+    free(sum.v);
+    free(tokens.v);
+    free(greedy.v);
+    job_free(g, j);
+    return rc;
+}
+
+static int got_logprobs(void *ctx, void *tag, const struct logprob_value *v, size_t n,
+                        int64_t cropped, struct err *e)
+{
+    struct local *g = ctx;
+    struct buf detail = {0};
+    if (cropped)
+        buf_printf(&detail, "the context lost its first %lld tokens", (long long)cropped);
+    g->answered++;
+    g->cropped += cropped > 0;
+    int rc = answer_choices(g, tag, v, n, buf_str(&detail), e);
+    buf_release(&detail);
+    return rc;
+}
+
+/* The job is queued or answered with why it can't be. */
+static int ask_logprobs(struct local *g, struct job *j, struct err *e)
+{
+    const char *why;
+    j->started = g->clock->now(g->clock);
+    int rc = logprob_add(g->logprob, j->q.prompt, j->q.choices, j->q.apart, j, &why, e);
+    return rc == 1 ? answer_choices(g, j, NULL, 0, str_z(why), e) : rc;
 }
 
 static int next_task(void *ctx, struct gen_task *t, struct err *e)
@@ -150,13 +199,17 @@ static int next_task(void *ctx, struct gen_task *t, struct err *e)
         int rc = g->next(g->ctx, &j->q, e);
         if (rc == 1 && j->q.kind == REQUEST_GENERATE)
             rc = fill(g, j, t, e);
-        else if (rc == 1)
-            rc = refuse(g, &j->q, e) ? -1 : 2;
+        else if (rc == 1) {
+            if (ask_logprobs(g, j, e)) /* the job ends when its row is done */
+                return -1;
+            continue;
+        }
         if (rc == 1)
             return 1;
         job_free(g, j);
-        if (rc <= 0)
-            return rc;
+        if (rc == 0)
+            rc = logprob_flush(g->logprob, e);
+        return rc;
     }
 }
 
@@ -218,6 +271,10 @@ static int gpt2_answer(struct model *m, request_next_fn *next, response_done_fn 
     int rc = generate_run(g->l.m, g->batch, &calls, e);
     while (g->live) /* left by an error */
         job_free(g, g->live);
+    if (rc) { /* and what waits for a pass with them */
+        logprob_free(g->logprob);
+        g->logprob = logprob_new(g->l.m, g->encoder, g->eot, got_logprobs, g);
+    }
     if (g->cropped)
         log_warn("%lld of %lld prompts were longer than the context allows and lost their heads",
                  (long long)g->cropped, (long long)g->answered);

@@ -109,9 +109,8 @@ out:
     return rc;
 }
 
-/* The model as an input of the stage; *spec is what to open. */
-static int model_input(struct stage *st, const struct eval_job *j, const char **spec,
-                       struct arena *a, struct err *e)
+int eval_model_input(struct stage *st, const struct eval_job *j, const char **spec, struct arena *a,
+                     struct err *e)
 {
     *spec = j->model;
     if (strncmp(j->model, "replay:", 7) == 0)
@@ -132,7 +131,7 @@ int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct er
     int rc = -1;
     stage_begin(&st, "eval", 1, j->out, NULL, NULL);
     stage_setting(&st, "task", "instruct");
-    if (template_load(&t, j->template_, a, e) || model_input(&st, j, &spec, a, e) ||
+    if (template_load(&t, j->template_, a, e) || eval_model_input(&st, j, &spec, a, e) ||
         stage_input(&st, j->items, e) || (j->vocab && stage_input(&st, j->vocab, e)))
         goto out;
     stage_setting(&st, "template", t.hash);

@@ -6,6 +6,8 @@
  *   units tokens bytes nats nll_token bits_byte documents clusters note     (losses)
  *   oracle {documents, gap_bits, se_bits}                                   (documents)
  *   items stop length filter error empty tokens_out model                   (instruct)
+ *   items continuations tokens failed invalid tied metric model             (choice)
+ *   acc acc_norm_char acc_norm_byte acc_norm_token acc_greedy nats_answer   (choice)
  */
 #ifndef EVAL_TASKS_H
 #define EVAL_TASKS_H
@@ -15,9 +17,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "formats/manifest.h"
 #include "formats/run.h"
 
-enum eval_task { TASK_WINDOWS, TASK_DOCUMENTS, TASK_INSTRUCT, TASK_NONE };
+enum eval_task { TASK_WINDOWS, TASK_DOCUMENTS, TASK_INSTRUCT, TASK_CHOICE, TASK_NONE };
 
 /* After --config and options were brought together. */
 struct eval_job {
@@ -28,9 +31,18 @@ struct eval_job {
     struct strs stop;
     int64_t threads, concurrency, retries, max_requests;
     double timeout;
+    /* choice: task file; few-shot rows and how many; where to leave the items as asked (or NULL) */
+    const char *task_file, *shots_from, *items_out;
+    int64_t shots;
 };
 int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err *e);
 int eval_documents(const struct eval_job *j, FILE *to, struct arena *a, struct err *e);
 int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct err *e);
+
+int eval_choice(const struct eval_job *j, FILE *to, struct arena *a, struct err *e);
+
+/* The model as an input of the stage; *spec is what to open. */
+int eval_model_input(struct stage *st, const struct eval_job *j, const char **spec, struct arena *a,
+                     struct err *e);
 
 #endif

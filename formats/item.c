@@ -30,6 +30,7 @@ static const struct field item_fields[] = {
     {"choices", FIELD_STRS, AT(choices), "", .help = "answers to choose from"},
     {"graded", FIELD_STRS, AT(graded), "", .help = "answers of known quality, best first"},
     {"contexts", FIELD_STRS, AT(contexts), "", .help = "text before the choices, or before each"},
+    {"delimiter", FIELD_STR, AT(delimiter), "", .help = "text between context and choice"},
     {"gold", FIELD_I64, AT(gold), "", .help = "index of the right choice"},
     {"constraints", FIELD_STRS, AT(constraints), "", .help = "checkable instructions, JSON texts"},
     {"rest", FIELD_REST, AT(rest), "", .help = "unknown keys"},

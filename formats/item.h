@@ -26,8 +26,9 @@ struct item {
     struct strs choices;
     struct strs graded; /* known-answer: answers of known quality, in order of grade_names */
     /* Choice items. contexts: what stands before each choice, one for all (then one) or one a
-     * choice; choices go behind it byte by byte. gold: index of the right choice, FIELD_NONE_I64: unknown. */
+     * choice; delimiter and choice go behind it byte by byte. gold: index of the right choice, FIELD_NONE_I64: unknown. */
     struct strs contexts;
+    struct str delimiter;
     int64_t gold;
     struct strs constraints; /* formats/constraint.h: JSON texts of checkable instructions */
     struct str rest;

@@ -6,10 +6,22 @@
 #include "scoring/answers.h"
 
 extern const struct scorer scorer_exact, scorer_overlap, scorer_ifeval, scorer_ifeval_loose,
-    scorer_ifeval_inst, scorer_ifeval_inst_loose;
+    scorer_ifeval_inst, scorer_ifeval_inst_loose, scorer_choice, scorer_choice_char,
+    scorer_choice_byte, scorer_choice_token, scorer_greedy, scorer_gold_nats;
 const struct scorer *const scorers[] = {
-    &scorer_exact,       &scorer_overlap,           &scorer_ifeval, &scorer_ifeval_loose,
-    &scorer_ifeval_inst, &scorer_ifeval_inst_loose, NULL,
+    &scorer_exact,
+    &scorer_overlap,
+    &scorer_ifeval,
+    &scorer_ifeval_loose,
+    &scorer_ifeval_inst,
+    &scorer_ifeval_inst_loose,
+    &scorer_choice,
+    &scorer_choice_char,
+    &scorer_choice_byte,
+    &scorer_choice_token,
+    &scorer_greedy,
+    &scorer_gold_nats,
+    NULL,
 };
 
 const struct scorer *scorer_find(struct str name, struct err *e)

@@ -81,6 +81,14 @@ int gpt2_losses(struct gpt2 *m, const int32_t *ids, const int32_t *targets, int6
 int gpt2_logits(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, float *logits,
                 struct err *e);
 
+/* Logits behind positions [from, from + n) of each of B sequences, a row [V] at a time in order. */
+struct gpt2_span {
+    int64_t from, n; /* n 0: none of this sequence */
+};
+typedef int gpt2_span_fn(void *ctx, int64_t b, int64_t pos, const float *logits, struct err *e);
+int gpt2_spans(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T,
+               const struct gpt2_span *spans, gpt2_span_fn *take, void *ctx, struct err *e);
+
 /* Decoding (use.decode). prefill: rows of `len[b]` ids, padded to T, fill the cache rows b = 0..B-1
  * from position 0 and give the logits [B*V] behind each row's last id. step: one id a row at position
  * pos[b] (< 0: idle row), logits [B*V]. Equal to recomputation within float rounding. */

@@ -92,10 +92,15 @@ static void test_overlap(void)
 static void test_outcomes(void)
 {
     struct arena a = {0};
+    struct str choices[] = {STR_LIT("y"), STR_LIT("x")};
+    double logprob[] = {-2, -1};
+    int64_t ones[] = {1, 1};
     struct str constraint = STR_LIT("{\"id\":\"punctuation:no_comma\"}");
     struct item it = {.id = STR_LIT("i"),
                       .reference = STR_LIT("x"),
                       .cluster = STR_LIT("c"),
+                      .choices = {choices, 2},
+                      .gold = 1,
                       .constraints = {&constraint, 1}};
     int finish[] = {FINISH_STOP, FINISH_LENGTH, FINISH_FILTER, FINISH_ERROR};
     int want[] = {OUTCOME_SCORED, OUTCOME_SCORED, OUTCOME_REFUSED, OUTCOME_TRANSPORT_FAILED};
@@ -106,7 +111,12 @@ static void test_outcomes(void)
               "%s: no response is not run, without a value", (*s)->name);
         for (int k = 0; k < 4; k++) {
             struct score out = {0};
-            struct response r = {.item = it.id, .text = STR_LIT("x"), .finish = finish[k]};
+            struct response r = {.item = it.id,
+                                 .text = STR_LIT("x"),
+                                 .finish = finish[k],
+                                 .choice_logprob = {logprob, 2},
+                                 .choice_tokens = {ones, 2},
+                                 .choice_greedy = {ones, 2}};
             (*s)->score(&it, &r, &out, &a);
             CHECK(out.outcome == want[k] && isnan(out.value) == (want[k] != OUTCOME_SCORED),
                   "%s: finish %s is %s", (*s)->name, finish_names[finish[k]],

@@ -1,0 +1,286 @@
+/* choice: see eval/choice.h. An item is one request for each of its different contexts. */
+#include "eval/choice.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "formats/choice.h"
+#include "formats/record.h"
+
+/* ---- few-shot ------------------------------------------------------------------------------- */
+
+static int draw(const struct items *pool, const struct item *it, int64_t shots, int64_t seed,
+                size_t *out, struct err *e)
+{
+    uint64_t key = sha256_u64(it->id);
+    struct rng r = rng_make((uint64_t)seed, "shots", key);
+    int64_t have = 0;
+    if ((int64_t)pool->n < shots + 1)
+        return err_set(e, "%lld shots want more than %zu rows", (long long)shots, pool->n);
+    while (have < shots) {
+        size_t k = (size_t)rng_below(&r, pool->n);
+        bool taken = str_eq(pool->v[k].id, it->id) &&
+                     str_eq(choice_context(&pool->v[k], 0), choice_context(it, 0));
+        for (int64_t i = 0; i < have; i++)
+            taken = taken || out[i] == k;
+        if (taken)
+            continue;
+        if (pool->v[k].gold < 0)
+            return err_set(e, "row %.*s has no right choice to show", STR_ARG(pool->v[k].id));
+        out[have++] = k;
+    }
+    return 0;
+}
+
+int choice_shots(struct items *x, const struct items *pool, const struct task *t, int64_t shots,
+                 int64_t seed, struct err *e)
+{
+    size_t *at = mem_array((size_t)shots + 1, sizeof *at);
+    struct buf b = {0};
+    struct strs *fresh = arena_array(&x->arena, x->n, sizeof *fresh);
+    int rc = 0;
+    for (size_t i = 0; i < x->n && !rc; i++) {
+        const struct item *it = &x->v[i];
+        rc = draw(pool, it, shots, seed, at, e);
+        buf_cut(&b, 0);
+        buf_adds(&b, t->description);
+        for (int64_t k = 0; k < shots && !rc; k++) {
+            const struct item *s = &pool->v[at[k]];
+            buf_adds(&b, choice_context(s, (size_t)s->gold));
+            buf_adds(&b, s->delimiter);
+            buf_adds(&b, s->choices.v[s->gold]);
+            buf_adds(&b, t->shot_separator);
+        }
+        fresh[i] = (struct strs){arena_array(&x->arena, it->contexts.n, sizeof(struct str)),
+                                 it->contexts.n};
+        for (size_t c = 0; c < it->contexts.n; c++)
+            fresh[i].v[c] = str_printf(&x->arena, "%.*s%.*s", (int)b.n, b.p ? b.p : "",
+                                       STR_ARG(it->contexts.v[c]));
+    }
+    for (size_t i = 0; i < x->n && !rc; i++) /* only now: the pool may be x */
+        x->v[i].contexts = fresh[i];
+    buf_release(&b);
+    free(at);
+    return rc;
+}
+
+static void part(struct sha256 *h, struct str s)
+{
+    uint64_t n = s.n;
+    sha256_add(h, &n, sizeof n);
+    sha256_add(h, s.p, s.n);
+}
+
+void choice_hash(const struct items *x, char hex[SHA256_HEX])
+{
+    struct sha256 h;
+    sha256_begin(&h);
+    for (size_t i = 0; i < x->n; i++) {
+        const struct item *it = &x->v[i];
+        part(&h, it->id);
+        for (size_t k = 0; k < it->contexts.n; k++)
+            part(&h, it->contexts.v[k]);
+        part(&h, it->delimiter);
+        for (size_t k = 0; k < it->choices.n; k++)
+            part(&h, it->choices.v[k]);
+        sha256_add(&h, &it->gold, sizeof it->gold);
+    }
+    sha256_end_hex(&h, hex);
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+/* Choices [from, from + n) of item i, which share a context. */
+struct part_asked {
+    size_t item, from;
+    struct strs choices;
+};
+struct asker {
+    const struct items *x;
+    struct response *got; /* by item */
+    bool apart;
+    size_t item, choice; /* next to ask */
+    int64_t done;
+    struct progress bar;
+    struct arena arena;
+};
+
+static int next(void *ctx, struct request *q, struct err *e)
+{
+    struct asker *k = ctx;
+    (void)e;
+    if (k->item == k->x->n)
+        return 0;
+    const struct item *it = &k->x->v[k->item];
+    struct str context = choice_context(it, k->choice);
+    struct part_asked *p = mem_zero(sizeof *p);
+    struct buf b = {0};
+    *p = (struct part_asked){.item = k->item, .from = k->choice};
+    p->choices.v = mem_array(it->choices.n, sizeof *p->choices.v);
+    while (k->choice < it->choices.n && str_eq(choice_context(it, k->choice), context)) {
+        buf_cut(&b, 0);
+        buf_adds(&b, it->delimiter);
+        buf_adds(&b, it->choices.v[k->choice++]);
+        p->choices.v[p->choices.n].n = b.n;
+        p->choices.v[p->choices.n++].p = buf_take(&b);
+    }
+    if (k->choice == it->choices.n) {
+        k->item++;
+        k->choice = 0;
+    }
+    *q = (struct request){.kind = REQUEST_LOGPROB,
+                          .id = it->id,
+                          .prompt = context,
+                          .choices = p->choices,
+                          .apart = k->apart,
+                          .tag = p};
+    return 1;
+}
+
+/* Room for the values of all choices, NaN until they come. */
+static void begin(struct asker *k, size_t i)
+{
+    size_t n = k->x->v[i].choices.n;
+    struct response *r = &k->got[i];
+    *r = (struct response){.item = k->x->v[i].id,
+                           .tokens_in = FIELD_NONE_I64,
+                           .tokens_out = FIELD_NONE_I64,
+                           .ms = NAN};
+    r->choice_logprob = (struct f64s){arena_array(&k->arena, n, sizeof(double)), n};
+    r->choice_tokens = (struct i64s){arena_array(&k->arena, n, sizeof(int64_t)), n};
+    r->choice_greedy = (struct i64s){arena_array(&k->arena, n, sizeof(int64_t)), n};
+    for (size_t c = 0; c < n; c++)
+        r->choice_logprob.v[c] = NAN;
+}
+
+static void part_free(struct part_asked *p)
+{
+    for (size_t c = 0; c < p->choices.n; c++)
+        free((void *)(uintptr_t)p->choices.v[c].p);
+    free(p->choices.v);
+    free(p);
+}
+
+static int take(void *ctx, const struct request *q, const struct response *r, struct err *e)
+{
+    struct asker *k = ctx;
+    struct part_asked *p = q->tag;
+    struct response *to = &k->got[p->item];
+    size_t n = p->choices.n;
+    bool whole = r->choice_logprob.n == n && r->choice_tokens.n == n && r->choice_greedy.n == n;
+    (void)e;
+    to->model = str_copy(&k->arena, r->model);
+    if (r->finish == FINISH_ERROR || !whole) {
+        to->finish = FINISH_ERROR;
+        to->detail = r->finish == FINISH_ERROR
+                         ? str_copy(&k->arena, r->detail)
+                         : STR_LIT("the answer has not one log-probability a choice");
+    } else {
+        if (r->detail.n)
+            to->detail = str_copy(&k->arena, r->detail);
+        for (size_t c = 0; c < n; c++) {
+            to->choice_logprob.v[p->from + c] = r->choice_logprob.v[c];
+            to->choice_tokens.v[p->from + c] = r->choice_tokens.v[c];
+            to->choice_greedy.v[p->from + c] = r->choice_greedy.v[c];
+        }
+    }
+    k->done += (int64_t)n;
+    progress_set(&k->bar, (double)k->done, NULL);
+    part_free(p);
+    return 0;
+}
+
+/* ---- ending --------------------------------------------------------------------------------- */
+
+static void grade(const struct item *it, const struct response *r, struct choice_counts *c)
+{
+    bool valid = true;
+    size_t gold = it->choices.n == 1 && it->gold < 0 ? 0 : (size_t)it->gold;
+    for (size_t i = 0; i < r->choice_logprob.n; i++) {
+        valid = valid && isfinite(r->choice_logprob.v[i]);
+        c->tokens += r->choice_tokens.v[i];
+    }
+    c->invalid += !valid;
+    if (gold >= it->choices.n)
+        return;
+    c->graded++;
+    for (int k = 0; k < CHOICE_NORMS; k++) {
+        struct choice_pick p;
+        choice_pick(it, r, (enum choice_norm)k, &p);
+        c->tied += k == CHOICE_SUM && p.tied > 1;
+        if (p.why)
+            continue;
+        c->valid[k]++;
+        c->sum[k] += p.worth;
+    }
+    if (valid) {
+        c->greedy += (double)r->choice_greedy.v[gold];
+        c->nats -= r->choice_logprob.v[gold];
+    }
+}
+
+static int check(const struct model *m, const struct asker *k, struct choice_counts *c,
+                 struct err *e)
+{
+    const struct response *bad = NULL;
+    for (size_t i = 0; i < k->x->n; i++) {
+        const struct response *r = &k->got[i];
+        c->items++;
+        c->continuations += (int64_t)k->x->v[i].choices.n;
+        c->failed += r->finish == FINISH_ERROR;
+        if (r->finish != FINISH_ERROR)
+            grade(&k->x->v[i], r, c);
+        else if (!bad)
+            bad = r;
+    }
+    if (!bad)
+        return 0;
+    if (c->failed == c->items)
+        return err_set(e, "no item was answered: %.*s", STR_ARG(bad->detail));
+    if (m->ops->remote)
+        return err_code(e, EXIT_INCOMPLETE, "%lld of %lld items are not answered (%.*s: %.*s)",
+                        (long long)c->failed, (long long)c->items, STR_ARG(bad->item),
+                        STR_ARG(bad->detail));
+    log_warn("%lld of %lld items have no answer (first %.*s: %.*s); they are recorded so",
+             (long long)c->failed, (long long)c->items, STR_ARG(bad->item), STR_ARG(bad->detail));
+    return 0;
+}
+
+static int write_out(const struct asker *k, const char *out, struct err *e)
+{
+    struct records *w = records_open(out, &response_schema, RECORD_WRITE, e);
+    if (!w)
+        return -1;
+    for (size_t i = 0; i < k->x->n; i++)
+        if (records_append(w, &k->got[i], e)) {
+            records_abort(w);
+            return -1;
+        }
+    return records_close(w, e);
+}
+
+int choice_run(struct model *m, const struct items *x, bool apart, const char *out,
+               struct choice_counts *c, struct err *e)
+{
+    struct asker k = {.x = x, .apart = apart};
+    int64_t all = 0;
+    *c = (struct choice_counts){0};
+    k.got = mem_array(x->n, sizeof *k.got);
+    for (size_t i = 0; i < x->n; i++) {
+        begin(&k, i);
+        all += (int64_t)x->v[i].choices.n;
+    }
+    progress_begin(&k.bar, "choices", "continuations", (double)all, 0);
+    int rc = m->ops->answer(m, next, take, &k, e);
+    progress_end(&k.bar);
+    if (rc == 0)
+        rc = check(m, &k, c, e);
+    if (rc == 0)
+        rc = write_out(&k, out, e);
+    free(k.got);
+    arena_release(&k.arena);
+    return rc;
+}

@@ -1,0 +1,41 @@
+/* choice: items with choices are asked for the log-probabilities of their choices, see
+ * REQUEST_LOGPROB in eval/model.h. One response an item, in their order, with the values of all its
+ * choices; formats/choice.h says what they mean.
+ *
+ * Few-shot: before each context stand `shots` rows of another file (or of the same one, never the
+ * item itself), drawn without repeats by rng(seed, "shots", the item's id): description, then each
+ * row's context, delimiter and right choice, a separator behind each.
+ */
+#ifndef EVAL_CHOICE_H
+#define EVAL_CHOICE_H
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "eval/model.h"
+#include "formats/item.h"
+#include "formats/task.h"
+
+struct choice_counts {
+    int64_t items, continuations, tokens, failed; /* failed: FINISH_ERROR */
+    int64_t invalid;                              /* a value that is no number */
+    int64_t tied, graded;                         /* graded: items whose right choice is known */
+    double sum[4]; /* of worth, by enum choice_norm, over graded valid items */
+    int64_t valid[4];
+    double greedy, nats; /* sums of the right choice's, over graded valid items */
+};
+
+/* Puts shots before the contexts of x, in x's arena. pool: rows to draw from, may be x itself as it
+ * was before. Too few rows, or rows without a right choice, are an error. */
+int choice_shots(struct items *x, const struct items *pool, const struct task *t, int64_t shots,
+                 int64_t seed, struct err *e);
+
+/* Of all that is asked: ids, contexts, delimiters, choices, gold. */
+void choice_hash(const struct items *x, char hex[SHA256_HEX]);
+
+/* Asks all; answers in order to out (a record file). A local model's failures are recorded; a remote
+ * one's end with EXIT_INCOMPLETE and no file. No answer at all is an error. */
+int choice_run(struct model *m, const struct items *x, bool apart, const char *out,
+               struct choice_counts *c, struct err *e);
+
+#endif
