@@ -24,4 +24,20 @@ static const struct field verdict_fields[] = {
     {0},
 };
 #undef AT
+#define AT(m) offsetof(struct panel_pass, m)
+static const struct field pass_fields[] = {
+    {"number", FIELD_I64, AT(number), NULL, 1, 1e6, .help = "of the pass"},
+    {"size", FIELD_I64, AT(size), NULL, 1, 1e6, .help = "answers in a question beside the anchors"},
+    {"model", FIELD_STRS, AT(model), "", .help = "who was judged"},
+    {"role", FIELD_STRS, AT(role), "", .help = "new, rejudged, anchor, reference or empty, each"},
+    {"path", FIELD_STRS, AT(path), "", .help = "files of their responses"},
+    {"hash", FIELD_STRS, AT(hash), "", .help = "SHA-256 of these files"},
+    {"judge", FIELD_STR, AT(judge), "", .help = "identity of the judge with its decoding"},
+    {"prompt", FIELD_STR, AT(prompt), "", .help = "SHA-256 of the prompt"},
+    {"items", FIELD_STR, AT(items), "", .help = "SHA-256 of the items"},
+    {"rest", FIELD_REST, AT(rest), "", .help = "unknown keys"},
+    {0},
+};
+#undef AT
+const struct schema panel_pass_schema = {"panel_pass", 1, sizeof(struct panel_pass), pass_fields};
 const struct schema verdict_schema = {"verdict", 1, sizeof(struct verdict_record), verdict_fields};

@@ -11,14 +11,21 @@
 
 struct verdict_record {
     struct str item, protocol, key, judge; /* judge: the model that served it */
-    struct strs shown;                     /* names of the answers, in the order shown */
-    struct f64s value;                     /* one each (pairwise: one); NaN: none */
-    int outcome;                           /* enum outcome (formats/item.h) */
-    struct str detail, text;               /* text: the judge's reply, at most 4 KiB of it */
+    struct strs shown;       /* names of the answers, in the order shown; of equal ones "a,b" */
+    struct f64s value;       /* one each (pairwise: one); NaN: none */
+    int outcome;             /* enum outcome (formats/item.h) */
+    struct str detail, text; /* text: the judge's reply, at most 4 KiB of it */
     int64_t repeat, pass, tokens_in, tokens_out;
     double ms; /* volatile */
     struct str rest;
 };
-extern const struct schema verdict_schema;
+/* One pass of a panel (passes.msgpack): who was judged, with which answers. */
+struct panel_pass {
+    int64_t number, size;                /* size: answers in a question beside the anchors */
+    struct strs model, role, path, hash; /* role: new, rejudged, anchor, reference, empty */
+    struct str judge, prompt, items;     /* identity with decoding; hashes */
+    struct str rest;
+};
+extern const struct schema verdict_schema, panel_pass_schema;
 
 #endif

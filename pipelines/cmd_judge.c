@@ -4,14 +4,15 @@
 
 #include "base/command.h"
 #include "base/thread.h"
-#include "pipelines/judge.h"
+#include "pipelines/panel.h"
 
 struct options {
-    struct str judge, items, out, config, prompt, baseline, calibrate, price;
-    struct strs responses, sets;
+    struct str judge, items, out, config, prompt, baseline, calibrate, price, panel, rejudge;
+    struct strs responses, sets, anchors;
     int protocol, pairs;
-    bool structured;
-    int64_t concurrency, max_requests, retries, max_tokens, seed, asks, max_total_tokens, repeat;
+    bool structured, dry_run, sanity;
+    int64_t concurrency, max_requests, retries, max_tokens, seed, asks, max_total_tokens, repeat,
+        panel_size, context;
     double timeout, temperature, max_failed, max_seconds, max_money;
 };
 static const char *const pair_names[] = {"baseline", "all", NULL};
@@ -23,7 +24,7 @@ static const struct field fields[] = {
     {"items", FIELD_STR, AT(items), "", .help = "items with their right answers"},
     {"responses", FIELD_STRS, AT(responses), "",
      .help = "answers to judge: FILE or NAME=FILE, ..."},
-    {"out", FIELD_STR, AT(out), NULL, .help = "folder for verdicts and scores"},
+    {"out", FIELD_STR, AT(out), "", .help = "folder for verdicts and scores"},
     {"config", FIELD_STR, AT(config), "", .help = "run file: its [judge] gives the defaults"},
     {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
     {"protocol", FIELD_ENUM, AT(protocol), "single", .choices = judge_protocol_names,
@@ -40,6 +41,21 @@ static const struct field fields[] = {
     {"calibrate", FIELD_STR, AT(calibrate), "",
      .help = "pairs labelled by people (JSONL: instruction, output, a, b, label): measures the "
              "judge"},
+    {"panel", FIELD_STR, AT(panel), "",
+     .help = "folder of a panel: models judged together, in passes; instead of --out"},
+    {"panel_size", FIELD_I64, AT(panel_size), "4", 0, 24,
+     .help = "panel: answers in a question beside the anchors; 0: all"},
+    {"anchors", FIELD_STRS, AT(anchors), "",
+     .help = "panel: models in every question; default: two in the middle"},
+    {"rejudge", FIELD_STR, AT(rejudge), "3",
+     .help = "panel: models of before in a pass with new ones, at least 3 for a link; all: a pass "
+             "with all"},
+    {"sanity", FIELD_BOOL, AT(sanity), "true",
+     .help = "panel: judge the reference and an empty answer too"},
+    {"context", FIELD_I64, AT(context), "0", 0, 1e9,
+     .help = "panel: tokens of the judge's context, which questions must fit; 0: what it says"},
+    {"dry_run", FIELD_BOOL, AT(dry_run), "false",
+     .help = "say how many questions there are and what they cost, and ask nothing"},
     {"concurrency", FIELD_I64, AT(concurrency), "", 1, 1024, .help = "requests at once"},
     {"max_requests", FIELD_I64, AT(max_requests), "", 0, 9e15,
      .help = "stop after this many requests, tries included; 0: no cap"},
@@ -99,11 +115,36 @@ static int check(const struct options *o, struct err *e)
         return err_code(e, EXIT_USAGE, "--set changes a run file: give one with --config");
     if (o->calibrate.n && (o->items.n || o->responses.n))
         return err_code(e, EXIT_USAGE, "--calibrate brings its own items and answers");
+    if (!o->panel.n == !o->out.n)
+        return err_code(e, EXIT_USAGE, "give --out DIR, or --panel DIR");
+    if (o->panel.n)
+        return 0;
     if (!o->calibrate.n && !o->items.n)
         return err_code(e, EXIT_USAGE, "--items is missing");
     if (!o->calibrate.n && !o->responses.n)
         return err_code(e, EXIT_USAGE, "--responses is missing");
     return 0;
+}
+
+static int run_panel(const struct options *o, const struct judge_job *j, struct arena *a,
+                     struct err *e)
+{
+    struct panel_job p = {.dir = str_dup(a, o->panel),
+                          .items = o->items.n ? str_dup(a, o->items) : NULL,
+                          .responses = o->responses,
+                          .anchors = o->anchors,
+                          .size = o->panel_size,
+                          .context = o->context,
+                          .sanity = o->sanity,
+                          .rejudge = -1,
+                          .baseline = o->baseline,
+                          .judge = *j};
+    if (!str_eqz(o->rejudge, "all") && (str_i64(o->rejudge, &p.rejudge) || p.rejudge < 0))
+        return err_code(e, EXIT_USAGE, "--rejudge is a number or all, not %.*s",
+                        STR_ARG(o->rejudge));
+    if (!o->prompt.n)
+        p.judge.c.prompt = (struct str){0};
+    return panel_run(&p, stdout, a, e);
 }
 
 static int run(void *opt, struct arena *a, struct err *e)
@@ -124,6 +165,7 @@ static int run(void *opt, struct arena *a, struct err *e)
                           .protocol = (enum judge_protocol)o->protocol,
                           .exact_tokens = o->max_tokens != FIELD_NONE_I64,
                           .structured = o->structured,
+                          .dry = o->dry_run,
                           .asks = o->asks,
                           .repeat = o->repeat,
                           .pairs = (enum judge_pairs)o->pairs,
@@ -137,9 +179,11 @@ static int run(void *opt, struct arena *a, struct err *e)
             return -1;
         j.price = &price;
     }
+    interrupt_install();
+    if (o->panel.n)
+        return run_panel(o, &j, a, e);
     if (!j.c.judge.n)
         return err_code(e, EXIT_USAGE, "which judge? --judge ollama:MODEL, say");
-    interrupt_install();
     return judge_run(&j, stdout, a, e);
 }
 

@@ -92,6 +92,10 @@ int judge_run(const struct judge_job *j, FILE *to, struct arena *a, struct err *
         goto out;
     }
     judge_plan(&g, j);
+    if (j->dry) {
+        rc = judge_dry(&g, path_join(a, j->out, "verdicts.msgpack"), e);
+        goto out;
+    }
     rc = stage_start(&st, e) ? -1 : work(&g, j, label, &st, to, a, e);
 out:
     stage_release(&st);

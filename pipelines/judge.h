@@ -32,6 +32,7 @@ struct judge_job {
     int64_t repeat; /* times everything is judged */
     enum judge_pairs pairs;
     struct str baseline; /* pairwise: an entrant; empty: the first */
+    bool dry;            /* only say what would be asked */
     struct judge_caps caps;
     const struct price *price; /* NULL: unknown */
     struct clock *clock;       /* NULL: system */

@@ -107,12 +107,27 @@ static struct str clip(struct str s)
     return s;
 }
 
+/* Who gave this answer to this item. */
+static void put_names(const struct judge_asker *g, int32_t item, int32_t rep, struct buf *out)
+{
+    size_t from = out->n;
+    for (int32_t k = 0; k < (int32_t)g->entrants; k++)
+        if (judge_rep(g, item, k) == rep)
+            buf_printf(out, "%s%.*s", out->n > from ? "," : "", STR_ARG(g->entrant[k].name));
+}
+
 static int record(struct judge_asker *g, const struct judge_ask *q, const double *value,
                   int outcome, struct str detail, const struct response *r, struct err *e)
 {
     struct str shown[JUDGE_MOST];
+    struct buf names = {0};
+    size_t from[JUDGE_MOST + 1] = {0};
+    for (int32_t i = 0; i < q->n; i++) {
+        put_names(g, q->item, q->who[i], &names);
+        from[i + 1] = names.n;
+    }
     for (int32_t i = 0; i < q->n; i++)
-        shown[i] = g->entrant[q->who[i]].name;
+        shown[i] = (struct str){names.p + from[i], from[i + 1] - from[i]};
     struct verdict_record v = {
         .item = g->items.v[q->item].id,
         .protocol = str_z(judge_protocol_names[g->prompt.protocol]),
@@ -124,12 +139,14 @@ static int record(struct judge_asker *g, const struct judge_ask *q, const double
         .detail = detail,
         .text = clip(r->text),
         .repeat = q->repeat,
-        .pass = g->pass,
+        .pass = g->pass ? q->repeat : 0,
         .tokens_in = r->tokens_in,
         .tokens_out = r->tokens_out,
         .ms = r->ms,
     };
-    if (records_append(g->journal, &v, e))
+    int rc = records_append(g->journal, &v, e);
+    buf_release(&names);
+    if (rc)
         return -1;
     double now = clock_now();
     if (now - g->synced < SYNC_EVERY)
@@ -301,17 +318,27 @@ void judge_estimate(struct judge_asker *g, int64_t *tokens, double *money)
 
 static void say_plan(struct judge_asker *g)
 {
-    int64_t tokens;
+    int64_t tokens, waiting = 0;
     double money;
     struct buf b = {0};
     judge_estimate(g, &tokens, &money);
+    for (size_t i = 0; i < g->n; i++)
+        waiting += g->v[i].state == ASK_WAITING;
     buf_printf(&b, "%s: %lld questions to ask, %lld kept, at most %lld tokens or so",
-               judge_protocol_names[g->prompt.protocol], (long long)((int64_t)g->n - g->kept),
-               (long long)g->kept, (long long)tokens);
+               judge_protocol_names[g->prompt.protocol], (long long)waiting, (long long)g->kept,
+               (long long)tokens);
     if (isfinite(money))
         buf_printf(&b, ", %.3g %.*s", money, STR_ARG(g->price->currency));
     log_info("%s", b.p);
     buf_release(&b);
+}
+
+int judge_dry(struct judge_asker *g, const char *journal, struct err *e)
+{
+    if (file_exists(journal) && read_journal(g, journal, e))
+        return -1;
+    say_plan(g);
+    return 0;
 }
 
 int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e)

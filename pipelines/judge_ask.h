@@ -57,7 +57,8 @@ struct judge_asker {
     const struct price *price; /* NULL: unknown */
     int64_t asks;              /* of one question while its verdict can't be parsed */
     bool structured;
-    int64_t pass;
+    int64_t
+        pass; /* of a panel: `repeat` of its questions; those of earlier passes are over. 0: none */
     struct clock *clock;
 
     struct judge_prompt prompt;
@@ -105,6 +106,8 @@ size_t judge_values(const struct judge_asker *g, const struct judge_ask *q);
 /* About how many tokens and how much money the waiting questions need (4 bytes a token). */
 void judge_estimate(struct judge_asker *g, int64_t *tokens, double *money);
 
+/* Takes over what the journal has and says on stderr what would be asked; asks nothing. */
+int judge_dry(struct judge_asker *g, const char *journal, struct err *e);
 /* Takes over what the journal has, says what will be asked, asks, records. */
 int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e);
 /* What was spent, for a summary: "; 60 asked now, 0 kept; 3000 + 120 tokens; 0.01 USD". */

@@ -11,8 +11,8 @@
 static int check_name(struct str name, struct err *e)
 {
     for (size_t i = 0; i < name.n; i++)
-        if ((unsigned char)name.p[i] <= ' ' || name.p[i] == '/' || name.p[i] == 0x7f)
-            return err_code(e, EXIT_USAGE, "\"%.*s\" is no name: it has a space or slash",
+        if ((unsigned char)name.p[i] <= ' ' || strchr("/,\x7f", name.p[i]))
+            return err_code(e, EXIT_USAGE, "\"%.*s\" is no name: it has a space, comma or slash",
                             STR_ARG(name));
     if (!name.n || *name.p == '.' || *name.p == '=' || name.n > 100)
         return err_code(e, EXIT_USAGE, "\"%.*s\" is no name for an entrant", STR_ARG(name));
