@@ -3,8 +3,8 @@
  * A product is cut into a grid of blocks of C whose borders depend on its shape only; each block is
  * one single-threaded call (gemm.c says why). The inner dimension is never cut. oneDNN sums in
  * another order when a side is shorter than 8 or so, so no block is thinner than 16 unless the
- * whole product is. With its AVX-512 kernels an output element then has the same bits whatever rows and
- * columns stand beside it, so an evaluation does not depend on its batch size; its AVX2 kernels
+ * whole product is. With its AVX-512 kernels an output element then has the same bits whatever rows
+ * and columns stand beside it, so an evaluation does not depend on its batch size; its AVX2 kernels
  * give equal values only up to rounding.
  */
 #include <string.h>
