@@ -38,8 +38,7 @@ SRC    := $(foreach r,$(ROOMS),$(wildcard $(r)/*.c)) \
 # Vector kernels are compiled once for each level of the x86-64 ABI and chosen at run time.
 VECSRC := $(wildcard trainer/cpu/vec/*.c)
 ISAS   := v2 v3 v4
-ARCH   := $(shell uname -m)
-ifneq ($(ARCH),x86_64)
+ifneq ($(shell uname -m),x86_64)
 ISAS   := generic
 endif
 isa_v2 := -march=x86-64-v2
@@ -65,6 +64,8 @@ CLIS   := $(sort $(wildcard tests/cli/*.t))
 LONGS  := $(sort $(wildcard tests/long/*.t))
 
 all: $(TOOL) ## build the tool: build/assay
+
+-include trainer/cuda/cuda.mk
 
 # Rewritten only when a flag changed; every object depends on it.
 FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(WARN) $(LDFLAGS) $(LDLIBS)
@@ -121,11 +122,11 @@ T ?=
 PROVE = BUILD=$(BUILD) ASSAY=$(abspath $(TOOL)) prove --exec ''
 test: deps ## every test that this machine can run (no GPU, no network but loopback)
 	$(Q)$(MAKE) test-built
-test-built: $(TOOL) $(UNITS) $(HELPER)
+test-built: $(TOOL) $(UNITS) $(HELPER) $(EMU_ALL)
 	$(Q)$(PROVE) $(UNITS) tests/layers.sh $(CLIS)
-test-long: deps $(TOOL) $(UNITS) $(HELPER) ## the long suites as well
+test-long: deps $(TOOL) $(UNITS) $(HELPER) $(EMU_ALL) ## the long suites as well
 	$(Q)LONG=1 $(PROVE) $(UNITS) $(CLIS) $(LONGS)
-unit: $(TOOL) $(UNITS) $(HELPER) ## T=name: one test, e.g. T=unit/test_bpe or T=cli/shard.t
+unit: $(TOOL) $(UNITS) $(HELPER) $(EMU_ALL) ## T=name: one test, e.g. T=unit/test_bpe or T=cli/shard.t
 	$(Q)$(PROVE) -v $(if $(filter %.t %.sh,$(T)),tests/$(T),$(BUILD)/tests/$(T))
 one: $(BUILD)/tests/$(T) $(HELPER) # T=unit/test_bpe with only the ROOMS given, no tool
 	$(Q)$(PROVE) -v $(BUILD)/tests/$(T)

@@ -1,0 +1,97 @@
+# The CUDA backend: libassay_cuda.so beside the tool (with nvcc), and the same sources on the CPU for
+# tests (with NVIDIA's headers alone): $(BUILD)/cudaemu/libassay_cuda.so.
+#
+#   CUDA=0        leave it out          ARCH=native   code for the cards of this machine only
+#   CUDA_HOME=    the toolkit           NVCC=         the compiler
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(wildcard /usr/local/cuda/bin/nvcc $(shell command -v nvcc 2>/dev/null))))
+NVCC      := $(wildcard $(CUDA_HOME)/bin/nvcc)
+CUDA      ?= $(if $(NVCC),1,0)
+# Headers: of the toolkit, of the distribution, or of pip's nvidia packages.
+CUDA_ROOT := $(firstword $(dir $(wildcard $(CUDA_HOME)/include/cublasLt.h \
+             $(CUDA_HOME)/targets/x86_64-linux/include/cublasLt.h /usr/include/cublasLt.h)))
+ifeq ($(CUDA_ROOT),)
+CUDA_PIP  := $(shell python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
+CUDA_ROOT := $(sort $(dir $(wildcard $(if $(CUDA_PIP),$(CUDA_PIP)/*/include/cublasLt.h \
+             $(CUDA_PIP)/*/include/cuda_runtime.h))))
+endif
+CUDA_INC  := $(patsubst %,-isystem %,$(filter-out /usr/include/,$(CUDA_ROOT)))
+CUDA_LIBS := $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib /usr/lib/x86_64-linux-gnu))
+CUDA_SRC  := $(wildcard trainer/cuda/*.c)
+CUDA_CU   := $(wildcard trainer/cuda/*.cu)
+CUDA_SO   := $(BUILD)/libassay_cuda.so
+EMU_SO    := $(BUILD)/cudaemu/libassay_cuda.so
+EMU       := $(if $(and $(CUDA_ROOT),$(filter x86_64,$(shell uname -m)),$(filter trainer,$(ROOMS))),1,0)
+
+# Of sm_80, sm_90 and sm_100 what this nvcc knows, and PTX of the newest for what comes later.
+ifeq ($(ARCH),native)
+GENCODE := -arch=native
+else ifneq ($(NVCC),)
+CUDA_KNOWN = $(filter 80 90 100,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
+GENCODE = $(foreach a,$(CUDA_KNOWN),-gencode arch=compute_$(a),code=sm_$(a)) \
+          $(foreach a,$(lastword $(CUDA_KNOWN)),-gencode arch=compute_$(a),code=compute_$(a))
+endif
+# Any warning, spilled register or use of local memory ends the build.
+NVFLAGS = -std=c++17 -O3 -I. -lineinfo -Xcompiler -fPIC,-fvisibility=hidden -Werror all-warnings \
+          -Xptxas -warn-spills,-warn-lmem-usage,-Werror
+CUDA_CC = $(CC) -I. -D_GNU_SOURCE $(CUDA_INC) -std=c17 $(OPT) -g -fPIC -fvisibility=hidden $(WARN)
+
+$(BUILD)/cuda/%.cu.o: trainer/cuda/%.cu $(BUILD)/cuda/flags
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVFLAGS) $(GENCODE) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+$(BUILD)/cuda/%.c.o: trainer/cuda/%.c $(BUILD)/cuda/flags
+	$(call say,CC,$<)
+	$(Q)$(CUDA_CC) -MMD -MP -c -o $@ $<
+$(BUILD)/cuda/flags: FORCE
+	$(Q)mkdir -p $(@D); echo '$(CC) $(OPT) $(NVCC) $(NVFLAGS) $(ARCH)' | cmp -s - $@ || echo '$(CC) $(OPT) $(NVCC) $(NVFLAGS) $(ARCH)' > $@
+# The runtime is inside, cuBLASLt is found at run time; the tool itself gives err, mem and the like.
+$(CUDA_SO): $(patsubst trainer/cuda/%,$(BUILD)/cuda/%.o,$(CUDA_SRC) $(CUDA_CU))
+	$(call say,LD,$@)
+	$(Q)$(CC) $(OPT) -shared -o $@ $^ -Wl,-Bsymbolic -Wl,--exclude-libs,ALL \
+	  -Wl,-rpath,'$$ORIGIN:$(CUDA_LIBS)' -L$(CUDA_LIBS) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
+ifeq ($(and $(filter 1,$(CUDA)),$(filter trainer,$(ROOMS))),trainer)
+all: $(CUDA_SO)
+endif
+
+# ---- the same kernels on the CPU, for tests ----
+EMU_CXX  := $(if $(findstring clang,$(CC)),clang++,g++)
+EMU_FLAGS = -std=c++17 -D_GNU_SOURCE $(OPT) -g -fPIC -fvisibility=hidden -Wall -Wextra -Werror \
+            -Wno-unknown-pragmas -Wno-attributes -Wno-psabi -Itests/cudaemu/shadow -I. $(CUDA_INC)
+EMU_LIBS  = -Wl,-Bsymbolic -lpthread -lm
+EMU_CORE := $(patsubst %,$(BUILD)/cudaemu/%.o,scheduler.cpp tensor.cpp cudart.cpp)
+EMU_OBJ  := $(EMU_CORE) $(patsubst %,$(BUILD)/cudaemu/%.o,lt.cpp stand_ins.c \
+            $(notdir $(CUDA_CU) $(filter-out %/lt_load.c %/nvml.c,$(CUDA_SRC))))
+EMU_TESTS := $(BUILD)/tests/cudaemu/test_emu $(BUILD)/tests/cudaemu/test_cuda
+
+$(BUILD)/cudaemu/%.cpp.o: tests/cudaemu/%.cpp $(BUILD)/cudaemu/flags
+	$(call say,EMU,$<)
+	$(Q)$(EMU_CXX) $(EMU_FLAGS) -O3 -MMD -MP -c -o $@ $<
+$(BUILD)/cudaemu/%.cu.o: trainer/cuda/%.cu $(BUILD)/cudaemu/flags
+	$(call say,EMU,$<)
+	$(Q)$(EMU_CXX) -x c++ $(EMU_FLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/cudaemu/%.cu.o: tests/cudaemu/%.cu $(BUILD)/cudaemu/flags
+	$(call say,EMU,$<)
+	$(Q)$(EMU_CXX) -x c++ $(EMU_FLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/cudaemu/%.c.o: trainer/cuda/%.c $(BUILD)/cudaemu/flags
+	$(call say,EMU,$<)
+	$(Q)$(CUDA_CC) -MMD -MP -c -o $@ $<
+$(BUILD)/cudaemu/%.c.o: tests/cudaemu/%.c $(BUILD)/cudaemu/flags
+	$(call say,EMU,$<)
+	$(Q)$(CUDA_CC) -MMD -MP -c -o $@ $<
+$(BUILD)/cudaemu/flags: FORCE
+	$(Q)mkdir -p $(@D); echo '$(CC) $(EMU_CXX) $(EMU_FLAGS)' | cmp -s - $@ || echo '$(CC) $(EMU_CXX) $(EMU_FLAGS)' > $@
+$(EMU_SO): $(EMU_OBJ)
+	$(call say,LD,$@)
+	$(Q)$(EMU_CXX) $(OPT) -shared -o $@ $^ $(EMU_LIBS)
+$(BUILD)/tests/cudaemu/test_emu: $(EMU_CORE) $(BUILD)/cudaemu/bugs.cu.o $(BUILD)/cudaemu/test_emu.cpp.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(EMU_CXX) $(OPT) -o $@ $^ -lpthread -lm
+# With the conformance suite's harness and reference.
+$(BUILD)/tests/cudaemu/test_cuda: $(BUILD)/tests/cudaemu/test_cuda.o $(BUILD)/tests/ops/harness.o \
+    $(BUILD)/tests/ops/reference.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+ifeq ($(EMU),1)
+UNITS  += $(EMU_TESTS)
+EMU_ALL := $(EMU_SO)
+endif
+-include $(wildcard $(BUILD)/cuda/*.d $(BUILD)/cudaemu/*.d)

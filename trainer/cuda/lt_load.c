@@ -1,0 +1,63 @@
+/* lt_load: finds cuBLASLt at run time: where this object was told at build time (its run path), where
+ * the loader looks, in $CUDA_HOME, and beside this object as pip's nvidia packages lay it out. */
+#include "trainer/cuda/lt.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAJOR = CUDART_VERSION / 1000 };
+
+static void *open_library(struct err *e)
+{
+    const char *home = getenv("CUDA_HOME");
+    char path[PATH_MAX], name[32];
+    snprintf(name, sizeof name, "libcublasLt.so.%d", MAJOR);
+    void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    static const char *const folders[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
+    char why[256];
+    snprintf(why, sizeof why, "%s", so ? "" : dlerror());
+    for (size_t i = 0; !so && home && i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/%s/%s", home, folders[i], name);
+        so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!so)
+        err_set(e, "matrix products need cuBLASLt %d (%s); install it or set CUDA_HOME", MAJOR,
+                why);
+    return so;
+}
+
+int lt_load(struct lt_api *api, struct err *e)
+{
+    const struct {
+        const char *name;
+        void *at; /* a pointer to a function pointer */
+    } rows[] = {
+        {"cublasLtCreate", &api->create},
+        {"cublasLtDestroy", &api->destroy},
+        {"cublasLtGetVersion", &api->version},
+        {"cublasLtMatmulDescCreate", &api->desc_create},
+        {"cublasLtMatmulDescDestroy", &api->desc_destroy},
+        {"cublasLtMatmulDescSetAttribute", &api->desc_set},
+        {"cublasLtMatrixLayoutCreate", &api->layout_create},
+        {"cublasLtMatrixLayoutDestroy", &api->layout_destroy},
+        {"cublasLtMatmulPreferenceCreate", &api->preference_create},
+        {"cublasLtMatmulPreferenceDestroy", &api->preference_destroy},
+        {"cublasLtMatmulPreferenceSetAttribute", &api->preference_set},
+        {"cublasLtMatmulAlgoGetHeuristic", &api->heuristic},
+        {"cublasLtMatmul", &api->matmul},
+    };
+    void *so = open_library(e);
+    if (!so)
+        return -1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        void *symbol = dlsym(so, rows[i].name);
+        if (!symbol)
+            return err_set(e, "cuBLASLt has no %s", rows[i].name);
+        memcpy(rows[i].at, &symbol, sizeof symbol); /* ISO C has no other way */
+    }
+    return 0;
+}
