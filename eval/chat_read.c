@@ -103,8 +103,9 @@ static void read_error(const struct chat_target *t, int64_t status, const struct
                 str_printf(a, "%.*s (asked for model %s at %s)", STR_ARG(why), t->model, t->url));
     else if (status == 400 && names_parameter(g))
         give_up(out, CHAT_FATAL,
-                str_printf(a, "%.*s (it refuses the parameter \"%.*s\")", STR_ARG(why),
-                           STR_ARG(tame(t, g->param, a))));
+                str_printf(a, "%.*s (it refuses the parameter \"%.*s\"%s)", STR_ARG(why),
+                           STR_ARG(tame(t, g->param, a)),
+                           str_eqz(g->param, "temperature") ? "; -1 leaves it out" : ""));
     else if (status >= 300 && status < 400)
         give_up(out, CHAT_FATAL,
                 str_printf(a, "HTTP %lld: it redirects, and redirects are not followed",

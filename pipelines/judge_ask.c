@@ -185,16 +185,34 @@ static const char *cap_before(const struct judge_asker *g, const struct judge_as
 
 /* ---- the two calls of a model --------------------------------------------------------------- */
 
+/* A server that cuts a long prompt says nothing, so what can't fit is not asked. */
+static bool too_long(struct judge_asker *g, struct judge_ask *q)
+{
+    int64_t need = (int64_t)q->question.n / 4 + g->c.max_tokens * (int64_t)judge_values(g, q);
+    if (!g->model.context || need <= g->model.context)
+        return false;
+    q->detail = str_printf(&g->arena, "the question needs about %lld tokens, the context has %lld",
+                           (long long)need, (long long)g->model.context);
+    q->state = ASK_DECIDED;
+    g->decided++;
+    g->failed++;
+    buf_release(&q->question);
+    return true;
+}
+
 static int next_question(void *ctx, struct request *out, struct err *e)
 {
     struct judge_asker *g = ctx;
+    struct judge_ask *q;
     (void)e;
-    while (g->next < g->n && g->v[g->next].state != ASK_WAITING)
-        g->next++;
-    if (g->next == g->n || g->capped)
-        return 0;
-    struct judge_ask *q = &g->v[g->next];
-    build_question(g, q, &q->question);
+    do {
+        while (g->next < g->n && g->v[g->next].state != ASK_WAITING)
+            g->next++;
+        if (g->next == g->n || g->capped)
+            return 0;
+        q = &g->v[g->next];
+        build_question(g, q, &q->question);
+    } while (too_long(g, q));
     g->capped = cap_before(g, q);
     if (g->capped) {
         buf_release(&q->question);
