@@ -108,6 +108,10 @@ static const struct field timing_fields[] = {
     {"train_seconds", FIELD_F64, AT(train_seconds), "", .help = "of all steps"},
     {"eval_seconds", FIELD_F64, AT(eval_seconds), "", .help = "of all evaluations"},
     {"tokens_per_second", FIELD_F64, AT(tokens_per_second), "", .help = "median over the steps"},
+    {"val_seconds", FIELD_F64, AT(val_seconds), "", .help = "of validations, within the training"},
+    {"lost_seconds", FIELD_F64, AT(lost_seconds), "", .help = "of steps that a kill took"},
+    {"billed_seconds", FIELD_F64, AT(billed_seconds), "",
+     .help = "that the machine was rented for"},
     {"step_ms_p10", FIELD_F64, AT(step_ms_p10), "", .help = "milliseconds a step"},
     {"step_ms_p50", FIELD_F64, AT(step_ms_p50), "", .help = "milliseconds a step"},
     {"step_ms_p90", FIELD_F64, AT(step_ms_p90), "", .help = "milliseconds a step"},
@@ -120,6 +124,30 @@ static const struct field timing_fields[] = {
 };
 #undef AT
 static const struct schema timing_part = {"timing", 1, sizeof(struct result_timing), timing_fields};
+
+#define AT(m) offsetof(struct result_segment, m)
+static const struct field segment_fields[] = {
+    {"hardware", FIELD_STR, AT(hardware), "", .help = "name of the machine's kind"},
+    {"device", FIELD_STR, AT(device), "", .help = "model of one device"},
+    {"host", FIELD_STR, AT(host), "", .help = "the machine"},
+    {"started", FIELD_STR, AT(started), "", .help = "UTC"},
+    {"devices", FIELD_I64, AT(devices), "0", .help = "devices"},
+    {"first_step", FIELD_I64, AT(first_step), "1", .help = "first step made here"},
+    {"steps", FIELD_I64, AT(steps), "0", .help = "steps made here that were kept"},
+    {"tokens", FIELD_I64, AT(tokens), "0", .help = "tokens of these steps"},
+    {"seconds", FIELD_F64, AT(seconds), "", .help = "of these steps"},
+    {"price_hour", FIELD_F64, AT(price_hour), "", .help = "the whole machine, an hour"},
+    {"money", FIELD_F64, AT(money), "", .help = "seconds at that price"},
+    {"lost_seconds", FIELD_F64, AT(lost_seconds), "0", .help = "of steps before that a kill took"},
+    {"lost_money", FIELD_F64, AT(lost_money), "0", .help = "what these had cost"},
+    {"price_currency", FIELD_STR, AT(price_currency), "", .help = "of the price"},
+    {"price_source", FIELD_STR, AT(price_source), "", .help = "who asked that price"},
+    {"price_date", FIELD_STR, AT(price_date), "", .help = "and when"},
+    {0},
+};
+#undef AT
+const struct schema result_segment_schema = {"segment", 1, sizeof(struct result_segment),
+                                             segment_fields};
 
 #define AT(m) offsetof(struct result_curve, m)
 static const struct field curve_fields[] = {
@@ -159,6 +187,11 @@ static const struct field result_fields[] = {
      .flags = FIELD_VOLATILE},
     {"cost_total", FIELD_F64, AT(cost_total), "", .help = "in hardware.price_currency",
      .flags = FIELD_VOLATILE},
+    {"cost_billed", FIELD_F64, AT(cost_billed), "", .help = "in hardware.price_currency",
+     .flags = FIELD_VOLATILE},
+    {"segments", FIELD_LIST, AT(segments), "", .sub = &result_segment_schema,
+     .help = "machines that trained it", .flags = FIELD_VOLATILE},
+    {"source", FIELD_STR, AT(source), "", .help = "where an entered result is published"},
     {"started", FIELD_STR, AT(started), "", .help = "UTC", .flags = FIELD_VOLATILE},
     {"ended", FIELD_STR, AT(ended), "", .help = "UTC", .flags = FIELD_VOLATILE},
     {"inputs", FIELD_STRS, AT(inputs), "", .help = "manifests and their hashes"},

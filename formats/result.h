@@ -58,8 +58,19 @@ struct result_data {
 };
 struct result_timing {
     double train_seconds, eval_seconds, tokens_per_second; /* median over steps */
+    double val_seconds;    /* of validations, within train_seconds */
+    double lost_seconds;   /* of steps that a kill took; not in train_seconds */
+    double billed_seconds; /* that the machine was rented for; NaN: unknown */
     double step_ms_p10, step_ms_p50, step_ms_p90, stall_share, comm_share, mfu, energy_j;
     int64_t peak_rss;
+};
+/* Training on one machine, from one start to the next. */
+struct result_segment {
+    struct str hardware, device, host, started;
+    int64_t devices, first_step, steps, tokens;
+    double seconds, price_hour, money; /* NaN: no price */
+    double lost_seconds, lost_money;   /* of steps before it that a kill took */
+    struct str price_currency, price_source, price_date;
 };
 struct result_curve {
     struct i64s step, tokens;
@@ -78,10 +89,13 @@ struct result {
     struct result_curve curve;
     struct list metrics;           /* of struct metric */
     double cost_train, cost_total; /* in hardware.price_currency; NaN: unknown */
+    double cost_billed;            /* what the provider took; NaN: unknown */
+    struct list segments;          /* of struct result_segment */
+    struct str source;             /* of a result that was entered, not measured here */
     struct str started, ended;     /* volatile */
     struct strs inputs;            /* "pretrain/manifest.json HASH" */
     struct str rest;
 };
-extern const struct schema metric_schema, result_schema;
+extern const struct schema metric_schema, result_schema, result_segment_schema;
 
 #endif

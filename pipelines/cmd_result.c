@@ -1,36 +1,53 @@
-/* assay result: one run folder into one result.msgpack. */
+/* assay result: one run folder into one result.msgpack, or published numbers into results. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/command.h"
 #include "base/log.h"
 #include "formats/record.h"
+#include "pipelines/entered.h"
 #include "pipelines/result.h"
 
-enum { STAGE_VERSION = 1 };
+enum { STAGE_VERSION = 2 };
 
 struct opt {
-    struct str run, out, hardware;
+    struct str run, out, hardware, from;
+    double billed;
 };
 static const struct field fields[] = {
-    {.name = "run", .type = FIELD_STR, .at = offsetof(struct opt, run), .help = "run folder"},
+    {.name = "run",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, run),
+     .def = "",
+     .help = "run folder"},
+    {.name = "from",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, from),
+     .def = "",
+     .help = "instead of a run: a JSON lines file of published results (pipelines/reference)"},
     {.name = "out",
      .type = FIELD_STR,
      .at = offsetof(struct opt, out),
      .def = "",
-     .help = "result file; default: RUN/result.msgpack"},
+     .help = "result file; default: RUN/result.msgpack. With --from: folder of run folders"},
     {.name = "hardware",
      .type = FIELD_STR,
      .at = offsetof(struct opt, hardware),
      .def = "",
-     .help = "hardware file with the machine's price and peaks; default: this machine, no price"},
+     .help = "hardware file with the machine's price and peaks; default: what the segments say"},
+    {.name = "billed",
+     .type = FIELD_F64,
+     .at = offsetof(struct opt, billed),
+     .def = "",
+     .max = 1e12,
+     .help = "what the provider took for the run, in the hardware's currency"},
     {0},
 };
 static const struct schema options = {"result", 1, sizeof(struct opt), fields};
 
-static int run(void *opt, struct arena *a, struct err *e)
+static int collect(struct opt *o, struct arena *a, struct err *e)
 {
-    struct opt *o = opt;
     struct result r;
     struct hardware hw;
     struct stage st = {0};
@@ -45,7 +62,9 @@ static int run(void *opt, struct arena *a, struct err *e)
     stage_begin(&st, "result", STAGE_VERSION, out, NULL, NULL);
     if (o->hardware.n)
         stage_options(&st, "hardware", &hardware_schema, &hw);
-    if (result_collect(&r, dir, o->hardware.n ? &hw : NULL, &st, a, e) != 0) {
+    if (!isnan(o->billed))
+        stage_setting(&st, "billed", arena_printf(a, "%.17g", o->billed));
+    if (result_collect(&r, dir, o->hardware.n ? &hw : NULL, o->billed, &st, a, e) != 0) {
         err_wrap(e, "result");
         goto out;
     }
@@ -64,10 +83,29 @@ out:
     return rc;
 }
 
+static int run(void *opt, struct arena *a, struct err *e)
+{
+    struct opt *o = opt;
+    int64_t n;
+    if (!o->run.n == !o->from.n)
+        return err_code(e, EXIT_USAGE, "result: give --run, or --from with --out");
+    if (o->run.n)
+        return collect(o, a, e);
+    if (!o->out.n)
+        return err_code(e, EXIT_USAGE, "result: --from needs --out, a folder");
+    if (entered_save(str_dup(a, o->from), str_dup(a, o->out), &n, e) != 0)
+        return err_wrap(e, "result");
+    log_info("%lld results in %.*s", (long long)n, STR_ARG(o->out));
+    return EXIT_DONE;
+}
+
 const struct command cmd_result = {
     .room = "pipelines",
     .name = "result",
     .summary = "collect a run folder into one result",
+    .details = "Cost is training (per segment, where a run moved between machines), with "
+               "evaluation, and billed.\nEntered results hold what a publication says, with its "
+               "source; what it does not say is left out.",
     .options = &options,
     .run = run,
 };

@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "base/stream.h"
 #include "formats/shard.h"
+#include "pipelines/money.h"
+#include "pipelines/result_segments.h"
 #include "scoring/scorer.h"
 #include "trainer/gpt2.h"
 
@@ -19,7 +21,7 @@ struct collector {
     const char *dir, *data_dir;
     struct stage *st;
     struct arena *a;
-    double eval_seconds;
+    double eval_seconds, billed;
     struct buf missing; /* names of artefacts that the run file asks for and the folder lacks */
 };
 
@@ -300,28 +302,42 @@ out:
     return rc;
 }
 
-static void collect_money(struct result *r, const struct hardware *hw, double eval_seconds)
+static void collect_money(struct collector *c, const struct hardware *hw)
 {
-    r->cost_train = r->cost_total = NAN;
-    if (!hw)
-        return;
-    r->hardware.name = hw->name;
-    r->hardware.device = hw->device;
-    r->hardware.devices = hw->count;
-    r->hardware.interconnect = hw->interconnect;
-    r->hardware.price_hour = hw->price_hour;
-    r->hardware.peak_tflops = hw->peak_tflops;
-    r->hardware.price_currency = hw->price_currency;
-    r->hardware.price_source = hw->price_source;
-    r->hardware.price_date = hw->price_date;
-    r->cost_train = r->timing.train_seconds / 3600 * hw->price_hour;
-    r->cost_total = (r->timing.train_seconds + eval_seconds) / 3600 * hw->price_hour;
+    struct result *r = c->r;
+    struct bill b;
+    r->cost_billed = c->billed;
+    const struct result_segment *s = r->segments.v;
+    if (hw) {
+        r->hardware.name = hw->name;
+        r->hardware.device = hw->device;
+        r->hardware.devices = hw->count;
+        r->hardware.interconnect = hw->interconnect;
+        r->hardware.price_hour = hw->price_hour;
+        r->hardware.peak_tflops = hw->peak_tflops;
+        r->hardware.price_currency = hw->price_currency;
+        r->hardware.price_source = hw->price_source;
+        r->hardware.price_date = hw->price_date;
+    } else if (r->segments.n && s[r->segments.n - 1].hardware.n) {
+        s += r->segments.n - 1;
+        r->hardware.name = s->hardware;
+        r->hardware.device = s->device;
+        r->hardware.devices = s->devices;
+        r->hardware.price_hour = s->price_hour;
+        r->hardware.price_currency = s->price_currency;
+        r->hardware.price_source = s->price_source;
+        r->hardware.price_date = s->price_date;
+    }
+    money_bill(&b, r, NULL, 0);
+    r->timing.mfu = b.mfu;
+    r->cost_train = b.train;
+    r->cost_total = b.total;
 }
 
-int result_collect(struct result *r, const char *dir, const struct hardware *hw, struct stage *st,
-                   struct arena *a, struct err *e)
+int result_collect(struct result *r, const char *dir, const struct hardware *hw, double billed,
+                   struct stage *st, struct arena *a, struct err *e)
 {
-    struct collector c = {.r = r, .dir = dir, .st = st, .a = a};
+    struct collector c = {.r = r, .dir = dir, .st = st, .a = a, .billed = billed};
     const char *ini = path_join(a, dir, "run.ini");
     if (schema_defaults(&result_schema, r, a, e) != 0)
         return -1;
@@ -339,12 +355,13 @@ int result_collect(struct result *r, const char *dir, const struct hardware *hw,
     c.data_dir = cfg->data.run.n ? path_join(a, path_dir(a, dir), str_dup(a, cfg->data.run)) : dir;
     result_machine(&r->hardware, a);
     result_software(&r->software, a);
-    if (collect_data(&c, e) != 0 || collect_pretrain(&c, e) != 0 || collect_metrics(&c, e) != 0) {
+    if (collect_data(&c, e) != 0 || collect_pretrain(&c, e) != 0 || collect_metrics(&c, e) != 0 ||
+        result_segments(r, in_run(&c, "pretrain"), hw, a, e) != 0) {
         buf_release(&c.missing);
         return -1;
     }
     r->timing.eval_seconds = c.eval_seconds;
-    collect_money(r, hw, c.eval_seconds);
+    collect_money(&c, hw);
     char now[32];
     struct clock *clock = clock_system();
     clock_iso(clock->wall(clock), now);

@@ -292,7 +292,9 @@ static int train_rules(struct maker *m, struct err *e)
     if (m->needs_data)
         guard(m);
     line(m, true,
-         arena_printf(m->a, "train --config %s --shards %s --out %s", ini, m->shards, m->init));
+         arena_printf(m->a,
+                      "train --config %s --shards %s --out %s $(HARDWARE_INI:%%=--hardware %%)",
+                      ini, m->shards, m->init));
     needs(m, m->init_dep);
     return 0;
 }

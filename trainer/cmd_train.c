@@ -4,7 +4,7 @@
 #include "trainer/train.h"
 
 struct options {
-    struct str config, shards, out;
+    struct str config, shards, out, hardware;
     bool resume;
     struct strs set;
 };
@@ -16,6 +16,8 @@ static const struct field fields[] = {
     {"out", FIELD_STR, AT(out), NULL, .help = "folder of checkpoints to write"},
     {"resume", FIELD_BOOL, AT(resume), "false",
      .help = "insist on going on from the newest checkpoint of the same run"},
+    {"hardware", FIELD_STR, AT(hardware), "",
+     .help = "hardware file: which machine and price segments.jsonl names; decides nothing"},
     {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over the run file; may repeat"},
     {0},
 };
@@ -28,7 +30,11 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct run r = {0};
     if (run_load(&r, str_dup(a, o->config), o->set, a, e))
         return -1;
-    struct train_options t = {&r, str_dup(a, o->shards), str_dup(a, o->out), o->resume};
+    struct hardware h;
+    if (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e))
+        return -1;
+    struct train_options t = {&r, str_dup(a, o->shards), str_dup(a, o->out), o->resume,
+                              o->hardware.n ? &h : NULL};
     interrupt_install();
     return train_run(&t, e);
 }

@@ -32,6 +32,7 @@ static int row_parse(struct str line, struct metrics_row *r, struct err *e)
         .val_loss = number(o, "val_loss"),
         .ms = number(o, "ms"),
         .ms_data = number(o, "ms_data"),
+        .ms_val = json_get(o, "ms_val") ? number(o, "ms_val") : 0,
         .tokens_per_s = number(o, "tokens_per_s"),
         .seconds = number(o, "seconds"),
         .skipped = json_true(json_get(o, "skipped")),
@@ -114,6 +115,8 @@ int metrics_add(struct metrics *m, const struct metrics_row *r, struct err *e)
     put(&b, "norm", r->norm);
     if (!isnan(r->val_loss))
         put(&b, "val_loss", r->val_loss);
+    if (r->ms_val > 0)
+        put(&b, "ms_val", r->ms_val);
     if (r->skipped)
         buf_addz(&b, ",\"skipped\":true");
     put(&b, "ms", r->ms);

@@ -1,7 +1,7 @@
 /* metrics: metrics.jsonl, the journal of a training run: one JSON object a line, one line a step.
  *
- * {"step","tokens","loss","lr","norm","ms","ms_data","tokens_per_s","seconds"} always; "epoch", "val_loss",
- * "skipped" where there is something to say. step counts from 1, loss is in nats a valid target
+ * {"step","tokens","loss","lr","norm","ms","ms_data","tokens_per_s","seconds"} always; "epoch", "val_loss"
+ * with "ms_val", "skipped" where there is something to say. step counts from 1, loss is in nats a valid target
  * over all micro-batches of the step, norm is before clipping. Numbers that are not finite are
  * null. A run that goes on from a checkpoint cuts the file back to that step first, so no step is
  * there twice; a torn last line is dropped; damage before it is an error that names the line.
@@ -21,6 +21,7 @@ struct metrics_row {
     double loss, lr, norm;
     double val_loss;    /* NaN: none */
     double ms, ms_data; /* of the step; waiting for data */
+    double ms_val;      /* of the validation behind it; 0: none */
     double tokens_per_s;
     double seconds; /* of training so far, over all its starts */
     bool skipped;   /* the update was left out */

@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
 #include "trainer/checkpoint_io.h"
 #include "trainer/schedule.h"
+#include "trainer/segments.h"
 #include "trainer/train_folder.h"
 #include "trainer/train_private.h"
 
@@ -335,9 +337,11 @@ static int one_step(struct trainer *t, struct err *e)
     r.tokens_per_s = (double)(t->c.batch * t->model.context) / seconds;
     r.seconds = s->seconds + clock_now() - t->counted;
     if (t->c.val_every > 0 && (s->step % t->c.val_every == 0 || s->step == t->steps)) {
+        double began = clock_now();
         if (train_validate(t, e))
             return -1;
         r.val_loss = t->val_loss;
+        r.ms_val = (clock_now() - began) * 1e3;
     }
     char note[80];
     snprintf(note, sizeof note, "loss %.4f", r.loss);
@@ -373,6 +377,28 @@ static int loop(struct trainer *t, struct err *e)
     return 0;
 }
 
+/* Which machine makes the steps from here on. Called while the journal still has the steps behind the
+ * checkpoint, which a kill took. */
+static int begin_segment(struct trainer *t, const char *journal, struct err *e)
+{
+    struct segment s = {.step = t->state.step, .tokens = t->state.tokens};
+    struct metrics_row *rows;
+    struct err ignored;
+    double last = 0;
+    char host[256] = "", now[32];
+    size_t n;
+    if (t->state.step && !metrics_read(journal, &rows, &n, &t->arena, &ignored) && n)
+        last = rows[n - 1].seconds;
+    gethostname(host, sizeof host - 1);
+    clock_iso(clock_system()->wall(clock_system()), now);
+    s.host = str_z(host);
+    s.started = str_z(now);
+    s.backend = str_z(t->backend.ops->describe(&t->backend));
+    if (t->o->hardware)
+        s.hardware = *t->o->hardware;
+    return segments_add(t->o->out, &s, last, t->state.seconds, e);
+}
+
 static int train_all(struct trainer *t, struct err *e)
 {
     struct loader_options lo = {.batch = t->c.batch,
@@ -384,7 +410,7 @@ static int train_all(struct trainer *t, struct err *e)
                                 .shuffle = t->c.shuffle};
     const char *path = path_join(&t->arena, t->o->out, "metrics.jsonl");
     double per_step = (double)(t->c.batch * t->model.context);
-    if (!(t->loader = loader_open(&t->tokens, &lo, e)) ||
+    if (!(t->loader = loader_open(&t->tokens, &lo, e)) || begin_segment(t, path, e) ||
         metrics_open(&t->metrics, path, t->state.step, e))
         return -1;
     t->begun = t->counted = clock_now();

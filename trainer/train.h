@@ -19,6 +19,7 @@ struct train_options {
     const struct run *run; /* [model] and [train] are read */
     const char *shards, *out;
     bool resume; /* insist: an error if there is nothing to resume, or it is of another key */
+    const struct hardware *hardware; /* what segments.jsonl says of the machine; may be NULL */
 };
 /* EXIT_DONE; or -1: EXIT_INCOMPLETE in e->code when interrupted or out of hours, behind a whole
  * checkpoint. The flag of base/thread.h is read once a step. */

@@ -94,7 +94,7 @@ out:
 
 int folder_clear(const char *dir, struct err *e)
 {
-    static const char *const files[] = {"latest", "best", "metrics.jsonl"};
+    static const char *const files[] = {"latest", "best", "metrics.jsonl", "segments.jsonl"};
     struct arena a = {0};
     struct i64s steps;
     int rc = -1;

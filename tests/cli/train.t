@@ -60,7 +60,7 @@ train whole
 is $? 0 "a straight run ends with status 0"
 ms=$((($(date +%s%N) - start) / 1000000))
 is "$(wc -l <whole/metrics.jsonl | tr -d ' ')" 100 "with a line of metrics for each of 100 steps"
-is "$(cd whole && ls | tr '\n' ' ')" "best latest manifest.json metrics.jsonl step-00000090 step-00000100 " \
+is "$(cd whole && ls | tr '\n' ' ')" "best latest manifest.json metrics.jsonl segments.jsonl step-00000090 step-00000100 " \
     "and the newest two checkpoints"
 
 # What it wrote, read by a program that shares no code with it.

@@ -1,0 +1,20 @@
+/* entered: results that were published elsewhere, one JSON object a line (pipelines/reference).
+ *
+ * Keys are those of a result (formats/result.h); "source" is required and says where the numbers
+ * stand. "base": the run of an earlier line whose keys are taken first, so that what runs share is
+ * said once; "hidden": a line that is a base alone. Lines that begin with '#' are remarks. Cost and MFU
+ * are never entered: they come from pipelines/money.h, like those of our own runs.
+ */
+#ifndef PIPELINES_ENTERED_H
+#define PIPELINES_ENTERED_H
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "formats/result.h"
+
+/* All results of a file, in the arena. */
+int entered_load(const char *path, struct result **v, size_t *n, struct arena *a, struct err *e);
+/* Each as DIR/RUN/result.msgpack. */
+int entered_save(const char *path, const char *dir, int64_t *n, struct err *e);
+
+#endif

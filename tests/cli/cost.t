@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Money: entered results, other prices, and a run that moved between machines.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+"$ASSAY" result --from pipelines/reference/series.jsonl --out "$tmp/series" --quiet
+is $? 0 "published tables become results"
+is "$(ls "$tmp/series" | wc -l)" 34 "34 of them"
+"$ASSAY" cost "$tmp"/series/series-8x* "$tmp/series/series-3090-fineweb" > "$tmp/out"
+is $? 0 "cost"
+ok "train, without validation, billed, for 1e9 tokens" grep -qE 'series-8xa100m40 .* 39\.86 +35\.56 +39\.86 +47\.35 +10\.91 ' "$tmp/out"
+is "$(grep -c '\*$' "$tmp/out")" 1 "one run is on the front"
+ok "the batch size of the least loss, with its interval" grep -q 'optimum 97, 90% interval 70-200' "$tmp/out"
+"$ASSAY" cost "$tmp"/series/series-8x* --price 8xa100-40=20.64 --price 1 > "$tmp/out"
+ok "--price HARDWARE=P" grep -qE 'series-8xa100m40 .* 79\.72 +71\.12 +79\.72 +- ' "$tmp/out"
+ok "--price P for the others" grep -qE 'series-8xb200m160 .* 1\.16 +0\.98 ' "$tmp/out"
+"$ASSAY" cost "$tmp/series/series-baseline" --price a=b > "$tmp/out" 2>&1
+is $? 2 "a price that is none is refused"
+is "$("$ASSAY" cost "$tmp/series" --format csv | awk -F, 'NR > 1 && NF != 15' | wc -l)" 0 "csv: 15 columns in each row"
+echo '{"run": "x"}' > "$tmp/nosource.jsonl"
+"$ASSAY" result --from "$tmp/nosource.jsonl" --out "$tmp/o" > "$tmp/log" 2>&1
+is "$? $(grep -c 'has no source' "$tmp/log")" "1 1" "an entered result without a source is refused"
+echo '{"run": "../x", "source": "s"}' > "$tmp/outside.jsonl"
+"$ASSAY" result --from "$tmp/outside.jsonl" --out "$tmp/o" > "$tmp/log" 2>&1
+is $? 1 "so is one whose name is a path"
+printf '{"run": "x", "source": "s"}\n{"run": "x", "source": "s"}\n' > "$tmp/twice.jsonl"
+"$ASSAY" result --from "$tmp/twice.jsonl" --out "$tmp/o" > "$tmp/log" 2>&1
+ok "and one that stands twice, by its line" grep -q 'line 2' "$tmp/log"
+
+# ---- a run that moved: stopped on one machine, killed on a second, ended on a third
+mkdir -p "$tmp/run" "$tmp/files"
+cat > "$tmp/files/t.ini" <<'INI'
+[data]
+kind = corpus
+docs = 300
+holdout = 0.1
+instruct = none
+[vocab]
+size = 400
+[model]
+layers = 1
+heads = 2
+width = 32
+context = 64
+[train]
+tokens = 16K
+batch = 4
+checkpoint_every = 10
+val_every = 20
+val_tokens = 512
+[eval]
+instruct = false
+documents = false
+INI
+for m in a:3600 b:36000; do
+    printf '[hardware]\nname = %s\ndevice = X\ncount = 1\npeak_tflops = 1\nprice_hour = %s\nprice_source = test\nprice_date = 2026-01-01\n' "${m%:*}" "${m#*:}" > "$tmp/${m%:*}.ini"
+done
+run() { make run DEPS=0 BUILD="$BUILD" RUN_FILES="$tmp/files" RUNS_DIR="$tmp/runs" RUN=t "$@" > "$tmp/log" 2>&1; }
+run HARDWARE_INI="$tmp/a.ini" SET=train.max_hours=1e-9
+is $? 2 "stopped after one step on machine a"
+is "$(grep -c '"price_hour":3600' "$tmp/runs/t/pretrain/segments.jsonl")" 1 "which segments.jsonl names"
+"$ASSAY" train --config "$tmp/runs/t/run.ini" --set train.max_hours=0 --shards "$tmp/runs/t/shards" \
+    --out "$tmp/runs/t/pretrain" --hardware "$tmp/b.ini" --quiet > "$tmp/log" 2>&1
+is $? 0 "ended on machine b"
+run HARDWARE_INI=
+is $? 0 "collected" || sed 's/^/# /' "$tmp/log"
+"$ASSAY" cat "$tmp/runs/t/result.msgpack" > "$tmp/json"
+python3 - "$tmp/json" > "$tmp/out" <<'PY'
+import json, sys
+r = json.load(open(sys.argv[1]))
+s = r["segments"]
+print([x["hardware"] for x in s], [x["first_step"] for x in s], [x["steps"] for x in s], sum(x["tokens"] for x in s) == r["tokens"])
+t = r["timing"]
+print(abs(sum(x["money"] for x in s) + 10 * (t["train_seconds"] - sum(x["seconds"] for x in s)) - r["cost_train"]) < 1e-9,
+      0 < t["val_seconds"] < t["train_seconds"], r["cost_total"] > r["cost_train"], "cost_billed" in r)
+PY
+is "$(sed -n 1p "$tmp/out")" "['a', 'b'] [1, 2] [1, 62] True" "two segments, every token in one of them"
+is "$(sed -n 2p "$tmp/out")" "True True True False" "each at its machine's price; validation timed; billed not guessed"
+ok "cost shows the segments" grep -q 'Segments of runs that moved' <("$ASSAY" cost "$tmp/runs/t")
+"$ASSAY" result --run "$tmp/runs/t" --billed 12.5 --quiet
+ok "billed, as entered" grep -q '"cost_billed":12.5' <("$ASSAY" cat "$tmp/runs/t/result.msgpack")
+ok "cost and time to a loss" grep -qE '^t  +[0-9.]+ \[' <("$ASSAY" cost "$tmp/runs/t" --loss 5.9)
+ok "a loss that was not reached" grep -qE '^t  +not reached' <("$ASSAY" cost "$tmp/runs/t" --loss 0.1)
+done_testing
