@@ -140,6 +140,10 @@ struct hardware {
     double peak_tflops;   /* of one device, dense, at the run's precision */
     double bandwidth_gbs; /* memory, of one device */
     double price_hour;    /* of the whole machine; NaN: unknown */
+    /* For `assay plan --scale`; NaN: a default that the plan names. */
+    double link_gbs,
+        link_us; /* between devices of a machine: one device's rate one way; one message */
+    double net_gbs, net_us; /* between machines, for each device */
 };
 extern const struct schema hardware_schema;
 int hardware_load(struct hardware *h, const char *path, struct arena *a, struct err *e);

@@ -3,37 +3,47 @@
 
 #include <math.h>
 
+#include "base/field.h"
 #include "trainer/schedule.h"
 #include "trainer/train.h"
 
 #define GIB ((double)(1 << 30))
 
-static struct gpt2_plan memory(const struct plan_result *p, int64_t batch)
-{
-    struct gpt2_use use = train_use(&p->model, batch);
-    struct gpt2_plan m;
-    gpt2_plan(&p->model, &use, &m);
-    return m;
-}
-
-static bool fits(const struct plan_result *p, const struct plan_options *o, int64_t batch)
+static bool fits(const struct plan_result *p, const struct plan_options *o, enum recompute how,
+                 int64_t batch)
 {
     double room = (o->hardware->memory_gib - o->reserve_gib) * GIB;
-    return isnan(o->hardware->memory_gib) || (double)memory(p, batch).total <= room;
+    struct gpt2_plan m;
+    plan_memory(&p->model, batch, how, &m);
+    return isnan(o->hardware->memory_gib) || (double)m.total <= room;
 }
 
 /* The plan grows with the batch, so halving finds the largest that fits. */
-static int64_t largest(const struct plan_result *p, const struct plan_options *o)
+static int64_t largest(const struct plan_result *p, const struct plan_options *o,
+                       enum recompute how)
 {
     int64_t lo = 0, hi = p->per_device;
     while (lo < hi) {
         int64_t mid = hi - (hi - lo) / 2;
-        if (fits(p, o, mid))
+        if (fits(p, o, how, mid))
             lo = mid;
         else
             hi = mid - 1;
     }
     return lo;
+}
+
+/* Tokens a second: measured, calibrated by runs on the same device, or assumed. */
+static void speed(struct plan_result *p, const struct plan_options *o)
+{
+    const struct hardware *h = o->hardware;
+    double peak = (double)h->count * h->peak_tflops * 1e12;
+    p->utilisation = isnan(o->measured.utilisation) ? o->utilisation : o->measured.utilisation;
+    p->tokens_per_s = o->tokens_per_s;
+    if (isnan(p->tokens_per_s))
+        p->tokens_per_s = peak * p->utilisation / p->flops_token;
+    else
+        p->utilisation = p->tokens_per_s * p->flops_token / peak;
 }
 
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e)
@@ -56,16 +66,15 @@ int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e
         return -1;
     p->steps = p->tokens / (c->batch * p->model.context);
     p->per_device = (c->batch + h->count - 1) / h->count;
-    p->micro_batch = largest(p, o);
+    for (int how = 0; how < RECOMPUTES; how++)
+        p->largest[how] = largest(p, o, (enum recompute)how);
+    p->micro_batch = p->largest[RECOMPUTE_NONE];
     if (c->micro_batch && c->micro_batch < p->micro_batch)
         p->micro_batch = c->micro_batch;
     if (p->micro_batch)
         p->accumulation = (p->per_device + p->micro_batch - 1) / p->micro_batch;
     p->flops_token = schedule_flops(&p->model, p->model.context);
-    p->tokens_per_s = o->tokens_per_s;
-    if (isnan(p->tokens_per_s))
-        p->tokens_per_s =
-            (double)h->count * h->peak_tflops * 1e12 * o->utilisation / p->flops_token;
+    speed(p, o);
     p->seconds = (double)p->tokens / p->tokens_per_s;
     p->money = p->seconds / 3600 * h->price_hour;
     return 0;
@@ -73,7 +82,8 @@ int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e
 
 static void print_memory(const struct plan_result *p, const struct plan_options *o, FILE *to)
 {
-    char text[256];
+    char text[256], size[RECOMPUTES][32];
+    struct gpt2_plan m;
     fprintf(to,
             "memory of one device, planned in fp32, beside %.1f GiB assumed for context and "
             "workspaces:\n",
@@ -81,13 +91,51 @@ static void print_memory(const struct plan_result *p, const struct plan_options 
     for (int64_t n = 1;; n *= 2) {
         if (n > p->per_device)
             n = p->per_device;
-        struct gpt2_plan m = memory(p, n);
+        plan_memory(&p->model, n, RECOMPUTE_NONE, &m);
         gpt2_plan_text(&m, text, sizeof text);
         fprintf(to, "  micro-batch %5lld  %s%s\n", (long long)n, text,
-                fits(p, o, n) ? "" : "  does not fit");
+                fits(p, o, RECOMPUTE_NONE, n) ? "" : "  does not fit");
         if (n == p->per_device)
             break;
     }
+    fprintf(to, "with recomputation%s:\n",
+            schema_find(&train_config_schema, NULL, "recompute", NULL)
+                ? ""
+                : " (planned from the same buffers; `train` of this build keeps all)");
+    for (int64_t n = 1;; n *= 2) {
+        if (n > p->per_device)
+            n = p->per_device;
+        for (int how = 0; how < RECOMPUTES; how++) {
+            plan_memory(&p->model, n, (enum recompute)how, &m);
+            gpt2_size_text(m.total, size[how]);
+        }
+        fprintf(to, "  micro-batch %5lld ", (long long)n);
+        for (int how = 0; how < RECOMPUTES; how++)
+            fprintf(to, " %s %s%s", recompute_names[how], size[how],
+                    fits(p, o, (enum recompute)how, n) ? " " : "! ");
+        fputc('\n', to);
+        if (n == p->per_device)
+            break;
+    }
+    fprintf(to, "  largest          ");
+    for (int how = 0; how < RECOMPUTES; how++)
+        fprintf(to, " %s %lld ", recompute_names[how], (long long)p->largest[how]);
+    fprintf(to, "  (! does not fit; layer takes %.0f%% more work)\n",
+            100 * (plan_work(&p->model, RECOMPUTE_LAYER) - 1));
+}
+
+/* Where the share of the peak comes from. */
+static void rate_source(const struct plan_options *o, char *out, size_t n)
+{
+    if (!isnan(o->tokens_per_s))
+        snprintf(out, n, "as given");
+    else if (!isnan(o->measured.utilisation) && o->measured.runs == 1)
+        snprintf(out, n, "measured: %s", o->measured.run);
+    else if (!isnan(o->measured.utilisation))
+        snprintf(out, n, "measured: median of %lld runs, nearest %s", (long long)o->measured.runs,
+                 o->measured.run);
+    else
+        snprintf(out, n, "assumed");
 }
 
 static void print_time(const struct plan_result *p, const struct plan_options *o, FILE *to)
@@ -99,7 +147,13 @@ static void print_time(const struct plan_result *p, const struct plan_options *o
         return;
     }
     fprintf(to, "time         %.2f h at %.0f tokens/s", p->seconds / 3600, p->tokens_per_s);
-    if (isnan(o->tokens_per_s))
+    char from[200];
+    rate_source(o, from, sizeof from);
+    if (isnan(o->tokens_per_s) && !isnan(o->measured.utilisation))
+        fprintf(to, ", %.1f%% of %lld x %.4g TFLOP/s (%s) at %.4g MFLOP a token (6 N + 6 L C T)\n",
+                p->utilisation * 100, (long long)h->count, h->peak_tflops, from,
+                p->flops_token / 1e6);
+    else if (isnan(o->tokens_per_s))
         fprintf(to,
                 ", assuming %.0f%% of %lld x %.4g TFLOP/s at %.4g MFLOP a token (6 N + 6 L C T)\n",
                 o->utilisation * 100, (long long)h->count, h->peak_tflops, p->flops_token / 1e6);
@@ -132,4 +186,58 @@ void plan_print(const struct plan_result *p, const struct plan_options *o, FILE 
     else
         fprintf(to, "micro-batch  none: not even one sequence fits\n");
     print_time(p, o, to);
+}
+
+/* Cheapest first, then the fastest; what is unknown comes last. */
+static bool before(const struct plan_result *a, const struct plan_result *b)
+{
+    double x = a->micro_batch ? a->money : INFINITY, y = b->micro_batch ? b->money : INFINITY;
+    x = isnan(x) ? 1e300 : x;
+    y = isnan(y) ? 1e300 : y;
+    if (x != y)
+        return x < y;
+    return a->seconds < b->seconds;
+}
+
+void plan_print_many(const struct plan_result *p, const struct plan_options *o, size_t n, FILE *to)
+{
+    char from[200], name[40], largest_text[40];
+    bool done[64] = {false};
+    fprintf(to,
+            "parameters %lld, tokens %lld, %lld steps of %lld sequences of %lld; memory in fp32, "
+            "%.1f GiB of a device kept back\n",
+            (long long)p->parameters, (long long)p->tokens, (long long)p->steps,
+            (long long)o->run->train.batch, (long long)p->model.context, o->reserve_gib);
+    fprintf(to,
+            "machine            largest micro-batch  micro  passes      tokens/s      hours     "
+            "  money  of peak\n"
+            "                   none / gelu / layer\n");
+    for (size_t k = 0; k < n; k++) {
+        size_t at = n;
+        for (size_t i = 0; i < n; i++)
+            if (!done[i] && (at == n || before(&p[i], &p[at])))
+                at = i;
+        done[at] = true;
+        const struct plan_result *x = &p[at];
+        const struct hardware *h = o[at].hardware;
+        rate_source(&o[at], from, sizeof from);
+        snprintf(name, sizeof name, "%.*s", STR_ARG(h->name));
+        snprintf(largest_text, sizeof largest_text, "%lld / %lld / %lld", (long long)x->largest[0],
+                 (long long)x->largest[1], (long long)x->largest[2]);
+        fprintf(to, "%-18s %-20s %5lld  %6lld", name, largest_text, (long long)x->micro_batch,
+                (long long)x->accumulation);
+        if (!x->micro_batch)
+            fprintf(to, "  does not fit\n");
+        else if (!isfinite(x->seconds))
+            fprintf(to, "  unknown: no peak and no rate\n");
+        else {
+            fprintf(to, "  %12.0f  %9.2f", x->tokens_per_s, x->seconds / 3600);
+            if (isfinite(x->money))
+                fprintf(to, "  %7.2f %.*s", x->money, STR_ARG(h->price_currency));
+            else
+                fprintf(to, "  no price   ");
+            fprintf(to, "  %4.1f%% %s\n", x->utilisation * 100, from);
+        }
+    }
+    fprintf(to, "cheapest first; training alone, without boot, data and evaluation\n");
 }

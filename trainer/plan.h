@@ -2,8 +2,9 @@
  *
  * Memory is gpt2_plan(), the list of buffers that train allocates, plus a reserve per device for
  * context and workspaces that is assumed and said. Time is work over speed: FLOP per token by
- * schedule_flops(), speed = devices x peak x a utilisation that is assumed and said, or a measured
- * rate that the caller gives. Nothing here is looked up from a table of results.
+ * schedule_flops(), speed = devices x peak x a utilisation. The utilisation is, in this order: a
+ * measured rate that the caller gives, that of measured runs on the same device (plan_calibrate), or
+ * an assumption that is said. Nothing here is looked up from a table of results.
  */
 #ifndef TRAINER_PLAN_H
 #define TRAINER_PLAN_H
@@ -11,8 +12,32 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "formats/result.h"
 #include "formats/run.h"
 #include "trainer/gpt2.h"
+
+/* What is computed again on the way back instead of kept: nothing; the output of GELU; all of a
+ * block but its input (Chen et al., arXiv 1604.06174, with one block a segment). */
+enum recompute { RECOMPUTE_NONE, RECOMPUTE_GELU, RECOMPUTE_LAYER, RECOMPUTES };
+extern const char *const recompute_names[];
+
+/* Memory of a use with some of its kept buffers shared by all blocks. */
+void plan_memory(const struct model_config *m, int64_t batch, enum recompute how,
+                 struct gpt2_plan *out);
+/* Work of a step against that without recomputation, from 1: a forward pass of all blocks is a third of
+ * their training. */
+double plan_work(const struct model_config *m, enum recompute how);
+
+/* How fast the device was in runs that were measured. */
+struct calibration {
+    double utilisation; /* share of the peak; NaN: no such run */
+    const char *run;    /* the one nearest in size, borrowed */
+    int64_t runs;       /* on this device, for the median */
+};
+/* Median share of the peak over the results on the same model of device and at the same precision
+ * whose number of parameters is within a factor of four; the nearest in size gives its name. */
+struct calibration plan_calibrate(const struct result *v, size_t n, const struct hardware *h,
+                                  int precision, int64_t parameters, struct arena *a);
 
 struct plan_options {
     const struct run *run;
@@ -20,16 +45,20 @@ struct plan_options {
     double utilisation;  /* share of the peak, when no rate is given */
     double tokens_per_s; /* measured on the whole machine; NaN: none */
     double reserve_gib;  /* of a device, beside the planned buffers */
+    struct calibration measured;
 };
 struct plan_result {
     struct model_config model;                     /* vocab and inner resolved */
     int64_t parameters, tokens, steps, per_device; /* sequences of a step on one device */
     int64_t micro_batch;                           /* largest that fits; 0: none does */
+    int64_t largest[RECOMPUTES];                   /* the same for each way of recomputing */
     int64_t devices, accumulation;                 /* passes of a step on each device */
     double flops_token, seconds, money;            /* NaN: unknown */
-    double tokens_per_s;
+    double utilisation, tokens_per_s;
 };
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e);
 void plan_print(const struct plan_result *p, const struct plan_options *o, FILE *to);
+/* Many machines, one row each; p and o are of n. Those without a price or peak come last. */
+void plan_print_many(const struct plan_result *p, const struct plan_options *o, size_t n, FILE *to);
 
 #endif

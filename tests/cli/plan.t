@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# assay plan over many machines, calibrated by measured runs, and scaled to many devices.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+plan() { "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini "$@" > "$tmp/out" 2> "$tmp/err"; }
+plan --hardware pipelines/hardware/*.ini
+is $? 0 "all machines in one table" || sed 's/^/# /' "$tmp/err"
+is "$(grep -c '% assumed$' "$tmp/out")" "$(ls pipelines/hardware/*.ini | wc -l)" "a row each, which says what is assumed"
+# 3260268544 tokens x 1034.68 MFLOP / (8 x 312e12 x 0.35) s at 10.32 an hour
+ok "8xa100-40: hours and money by hand" grep -qE '^8xa100-40 .* 1\.07 +11\.07 USD +35\.0% assumed' "$tmp/out"
+is "$(sed -n '4,7p' "$tmp/out" | grep -oE '[0-9.]+ USD' | sort -nc 2>&1)" "" "the cheapest comes first"
+"$ASSAY" result --from pipelines/reference/series.jsonl --out "$tmp/series" --quiet
+plan --hardware pipelines/hardware/8xa100-40.ini pipelines/hardware/8xh100-80.ini pipelines/hardware/rtx3090.ini --results "$tmp/series"
+ok "measured runs on the same device calibrate it" grep -qE '^8xh100-80 .* 568186 .* 38\.13 USD +7\.4% measured: series-8xh100m80' "$tmp/out"
+ok "a median when there are several" grep -qE '^8xa100-40 .* measured: median of 3 runs, nearest series-8xa100m40' "$tmp/out"
+ok "a machine nobody measured stays assumed" grep -qE '^rtx3090 .* assumed' "$tmp/out"
+plan --hardware pipelines/hardware/8xa100-40.ini --scale
+ok "a scaling table from 1" grep -qE '^ +1 +104 .* 100\.0%' "$tmp/out"
+ok "to 1,024 devices" grep -qE '^ +1024 +1 ' "$tmp/out"
+ok "with its assumptions" grep -q '300 GB/s and 5 us (assumed) inside' "$tmp/out"
+ok "recomputation: what fits" grep -qE 'largest +none 13 +gelu 13 +layer 13' "$tmp/out"
+plan --hardware pipelines/hardware/rtx3090.ini --set train.batch=512
+ok "recomputing a layer fits more" grep -qE 'largest +none 34 +gelu 45 +layer 2[0-9][0-9]' "$tmp/out" || grep largest "$tmp/out" | sed 's/^/# /'
+sed 's/^memory_gib.*/memory_gib = 2/' pipelines/hardware/rtx3090.ini > "$tmp/small.ini"
+plan --hardware "$tmp/small.ini" pipelines/hardware/rtx3090.ini
+is "$? $(grep -c 'does not fit' "$tmp/out")" "0 1" "one machine that is too small is a row"
+plan --hardware "$tmp/small.ini" "$tmp/small.ini"
+is $? 1 "all too small is a failure"
+plan --hardware pipelines/hardware/rtx3090.ini --results "$tmp/nothing"
+is $? 1 "results that are not there are an error"
+done_testing

@@ -1,0 +1,82 @@
+/* plan_memory: buffers under recomputation, and what measured runs say of a device; see plan.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/gpt2_private.h"
+#include "trainer/metrics.h"
+#include "trainer/plan.h"
+#include "trainer/schedule.h"
+#include "trainer/train.h"
+
+const char *const recompute_names[] = {"none", "gelu", "layer", NULL};
+
+/* Buffers that one block hands to the next one instead of keeping them. */
+static bool shared(const struct buffer *b, enum recompute how)
+{
+    if (b->home != HOME_KEPT)
+        return false;
+    if (how == RECOMPUTE_GELU)
+        return b->at == offsetof(struct kept, act);
+    return how == RECOMPUTE_LAYER && b->at != offsetof(struct kept, x);
+}
+
+void plan_memory(const struct model_config *m, int64_t batch, enum recompute how,
+                 struct gpt2_plan *out)
+{
+    struct gpt2_use use = train_use(m, batch);
+    struct buffer list[BUFFERS];
+    gpt2_plan(m, &use, out);
+    int n = gpt2_buffers(m, &use, list);
+    for (int i = 0; i < n; i++)
+        if (shared(&list[i], how)) {
+            int64_t saved = list[i].bytes * (list[i].copies - 1);
+            out->activations -= saved;
+            out->total -= saved;
+        }
+}
+
+double plan_work(const struct model_config *m, enum recompute how)
+{
+    if (how != RECOMPUTE_LAYER)
+        return 1; /* GELU is a pass over memory, not work of the matrix units */
+    struct model_config head = *m;
+    head.layers = 0;
+    double all = schedule_flops(m, m->context), rest = schedule_flops(&head, m->context);
+    return 1 + (all - rest) / 3 / all;
+}
+
+/* Share of the peak that a result reached; NaN: it cannot be told. */
+static double reached(const struct result *r)
+{
+    const struct result_hardware *h = &r->hardware;
+    double rate = r->timing.tokens_per_second, val = r->timing.val_seconds;
+    double seconds = r->timing.train_seconds - (isnan(val) ? 0 : val);
+    if (isnan(rate) && seconds > 0)
+        rate = (double)r->tokens / seconds;
+    if (r->config.model.vocab < 1 || h->devices < 1 || !(h->peak_tflops > 0))
+        return NAN;
+    return rate * schedule_flops(&r->config.model, r->config.model.context) /
+           ((double)h->devices * h->peak_tflops * 1e12);
+}
+
+struct calibration plan_calibrate(const struct result *v, size_t n, const struct hardware *h,
+                                  int precision, int64_t parameters, struct arena *a)
+{
+    struct calibration c = {.utilisation = NAN};
+    double *u = arena_array(a, n + 1, sizeof *u), near = INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        double share = reached(&v[i]);
+        double far = fabs(log((double)v[i].parameters / (double)parameters));
+        if (!str_eq(v[i].hardware.device, h->device) || !h->device.n || !(share > 0) ||
+            !(far <= log(4)) || v[i].segments.n > 1 || v[i].config.train.precision != precision)
+            continue;
+        u[c.runs++] = share;
+        if (far < near) {
+            near = far;
+            c.run = str_dup(a, v[i].run);
+        }
+    }
+    c.utilisation = metrics_quantile(u, (size_t)c.runs, 0.5);
+    return c;
+}
