@@ -60,6 +60,15 @@ before=$(asked)
 ok "equal answers are sent once" quiet "${judge[@]}" --responses "$tmp/good.msgpack" "twin=$tmp/good.msgpack" --out "$tmp/twin"
 is "$(($(asked) - before)) $(mean "$tmp/twin/scores/twin.msgpack")" "12 81.00" "and both have their scores"
 
+# ---- two judges
+rules own:good=7
+ok "another judge of the same answers" quiet "${judge[@]}" --seed 7 --responses "$tmp/good.msgpack" "$tmp/fair.msgpack" --out "$tmp/s2"
+rules ''
+ok "agree measures how far they agree" quiet "$ASSAY" agree "$tmp/s/scores/fair.msgpack" "$tmp/s2/scores/fair.msgpack"
+ok "all the way" says '^kendall tau-b *1.000'
+ok "a shift is seen" bash -c "'$ASSAY' agree '$tmp/s/scores/good.msgpack' '$tmp/s2/scores/good.msgpack' | grep -q '^mean of b - a *7.000'"
+ok "a wrong scale is refused" fails 2 'outside of 1..5' "$ASSAY" agree "$tmp/s/scores/good.msgpack" "$tmp/s2/scores/good.msgpack" --lo 1 --hi 5
+
 # ---- repeats tell the judge's noise from the items'
 rules noise=4
 ok "judged four times" quiet "${judge[@]}" --repeat 4 --asks 1 --responses "$tmp/fair.msgpack" --out "$tmp/rep"
