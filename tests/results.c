@@ -4,13 +4,16 @@
  * n: items (200), per: items a cluster (1), effect: how much worse (0), noise: of an item's own part
  * (0.02), shift: of all items, a seed's luck (0), docs: the identity's documents (abc), acc: share of
  * right answers (0.5), points: of the curve (200), items: 0 leaves the metrics out, title, notes,
- * price: an hour, tokens_s, status, judge: 1 adds judged scores. */
+ * price: an hour, tokens_s, status, judge: 1 adds judged scores, answers: 1 writes items and answers
+ * beside FILE, as a run folder has them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/rng.h"
+#include "formats/item.h"
 #include "formats/record.h"
 #include "formats/result.h"
 
@@ -135,6 +138,34 @@ static void curve(struct result *r, size_t n)
     }
 }
 
+/* data/instruct_test.msgpack and eval/responses-SEED.msgpack in the folder of FILE. */
+static int answers(const char *file, const struct result *r, size_t n, struct err *e)
+{
+    const char *dir = path_dir(&arena, file);
+    struct items x = {.v = arena_array(&arena, n, sizeof *x.v), .n = n};
+    struct rng g = rng_make((uint64_t)r->seed, "answers", 0);
+    const char *path = path_join(
+        &arena, dir,
+        arena_printf(&arena, "eval/responses-%lld.msgpack", (long long)r->config.finetune.seed));
+    if (file_mkdirs_for(path, e) != 0)
+        return -1;
+    struct records *out = records_open(path, &response_schema, RECORD_WRITE, e);
+    for (size_t i = 0; out && i < n; i++) {
+        struct response p;
+        schema_defaults(&item_schema, &x.v[i], &arena, e);
+        schema_defaults(&response_schema, &p, &arena, e);
+        p.item = x.v[i].id = str_printf(&arena, "i%zu", i);
+        x.v[i].instruction = str_printf(&arena, "Question %zu: what is <b>%zu & 1</b>?", i, i);
+        x.v[i].reference = str_printf(&arena, "It is %zu, and that is why \"%zu\" is right.", i, i);
+        p.text = str_printf(&arena, "It is %llu.", (unsigned long long)rng_below(&g, 90) + i);
+        if (records_append(out, &p, e) != 0)
+            break;
+    }
+    if (!out || records_close(out, e) != 0)
+        return -1;
+    return items_save(&x, path_join(&arena, dir, "data/instruct_test.msgpack"), e);
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {0};
@@ -172,6 +203,8 @@ int main(int argc, char **argv)
     struct metric m[3] = {loss(r.seed, n), right(r.seed, n), judged(r.seed, n)};
     r.metrics = (struct list){m, number("items", 1) == 0 ? 0 : number("judge", 0) > 0 ? 3 : 2};
     int rc = record_save(argv[1], &result_schema, &r, &e);
+    if (rc == 0 && number("answers", 0) > 0)
+        rc = answers(argv[1], &r, n, &e);
     if (rc)
         fprintf(stderr, "results: %s\n", e.msg);
     arena_release(&arena);
