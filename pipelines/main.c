@@ -25,7 +25,7 @@
 extern const struct command cmd_fetch, cmd_corpus, cmd_split, cmd_vocab_train, cmd_vocab_info,
     cmd_encode, cmd_decode, cmd_shard, cmd_train, cmd_finetune, cmd_plan, cmd_eval, cmd_sample,
     cmd_serve, cmd_score, cmd_judge, cmd_agree, cmd_result, cmd_compare, cmd_report, cmd_gate,
-    cmd_tag, cmd_stages, cmd_pack, cmd_unpack, cmd_sealed, cmd_cost, cmd_cat, cmd_verify,
+    cmd_tag, cmd_stages, cmd_pack, cmd_unpack, cmd_sealed, cmd_sweep, cmd_cost, cmd_cat, cmd_verify,
     cmd_doctor;
 
 static const struct command *const commands[] = {
@@ -35,9 +35,9 @@ static const struct command *const commands[] = {
     &cmd_eval,        &cmd_sample,     &cmd_serve,                           /* eval */
     &cmd_score,       &cmd_judge,      &cmd_agree,                           /* scoring */
     &cmd_result,      &cmd_compare,    &cmd_report, &cmd_gate,   &cmd_tag,
-    &cmd_stages,      &cmd_doctor,                             /* pipelines */
-    &cmd_pack,        &cmd_unpack,     &cmd_sealed, &cmd_cost, /* pipelines */
-    &cmd_cat,         &cmd_verify,                             /* formats */
+    &cmd_stages,      &cmd_doctor,                                          /* pipelines */
+    &cmd_pack,        &cmd_unpack,     &cmd_sealed, &cmd_sweep,  &cmd_cost, /* pipelines */
+    &cmd_cat,         &cmd_verify,                                          /* formats */
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

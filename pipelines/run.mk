@@ -50,9 +50,25 @@ compare: $(TOOL) ## RUNS="a b": the comparison of finished runs
 	@test -n "$(RUNS)" || { echo 'which runs? RUNS="a b"' >&2; exit 2; }
 	$(Q)$(TOOL) compare $(RUNS:%=$(RUNS_DIR)/%/result.msgpack)
 
+# The cells one after another, each an ordinary run; a cell that fails does not stop the others. 4: the
+# budget is at its end, or cells are missing; run it again.
+SWEEP ?=
+SWEEP_FILES ?= pipelines/sweeps
+SWEEP_NAMES = $(patsubst $(SWEEP_FILES)/%.ini,%,$(wildcard $(SWEEP_FILES)/*.ini))
+SWEEP_TOOL = $(TOOL) sweep $(SWEEP_FILES)/$(SWEEP).ini --runs $(RUNS_DIR) --run-files $(RUN_FILES) $(SETS:%=--set %)
+sweep: deps $(TOOL) ## SWEEP=name: runs of a grid of options in pipelines/sweeps/, their comparison and curve
+	@test -n "$(SWEEP)" || { echo "which sweep? SWEEP=name, one of: $(SWEEP_NAMES)" >&2; exit 2; }
+	@test -f $(SWEEP_FILES)/$(SWEEP).ini || { echo "no sweep file $(SWEEP_FILES)/$(SWEEP).ini; there are: $(SWEEP_NAMES)" >&2; exit 2; }
+	$(Q)$(SWEEP_TOOL) --out $(BUILD)/sweeps/$(SWEEP) > /dev/null || test $$? = 4
+	$(Q)cell=; while cell=$$($(SWEEP_TOOL) --next $${cell:+--after $$cell}) && test -n "$$cell"; do \
+	  $(MAKE) run-active ACTIVE_RUNS=$$cell RUN_FILES=$(BUILD)/sweeps/$(SWEEP)/files SET= JUDGE= || echo "sweep: $$cell failed" >&2; done
+	$(Q)names=$$($(SWEEP_TOOL) --names); set -- $$names; test $$# -lt 2 || \
+	  $(TOOL) compare $$(for n in $$names; do echo $(RUNS_DIR)/$$n/result.msgpack; done) || true
+	$(Q)$(SWEEP_TOOL)
+
 demo: deps ## the whole chain on the CPU: corpus, vocabulary, three runs, comparison (minutes)
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(DEMO)"
 	$(Q)$(if $(JUDGE),:,echo 'judge: none configured, so no judged scores (JUDGE=ollama:llama3, say, asks one)' >&2)
 	$(Q)$(TOOL) compare $(DEMO:%=$(RUNS_DIR)/%/result.msgpack)
 
-.PHONY: run run-active compare demo
+.PHONY: run run-active compare sweep demo
