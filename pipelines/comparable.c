@@ -2,6 +2,7 @@
  * has a test a row and key. */
 #include "pipelines/comparable.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 const struct comparable comparables[] = {
@@ -61,7 +62,9 @@ const char *comparable_refusal(const struct metric *a, const struct metric *b, s
             }
         }
     }
-    for (const char *const *key = row ? row->keys : NULL; key && *key; key++) {
+    bool measured =
+        a->ids.n || b->ids.n; /* what was published elsewhere states what its page says */
+    for (const char *const *key = row && measured ? row->keys : NULL; key && *key; key++) {
         struct str v = stated(a, str_z(*key));
         if (v.n == 0 || str_eqz(v, "unknown"))
             return arena_printf(ar, "%s is %s in both", *key, v.n ? "unknown" : "not stated");

@@ -7,7 +7,8 @@
 
 /* A metric states its settings as "key=value" (formats/result.h). Whatever either side states must be
  * equal on both; and the keys of the metric's row must be stated, by something else than "unknown":
- * a result that does not say what it was measured on compares with nothing. */
+ * a result that does not say what it was measured on compares with nothing. Results without per-item
+ * values were entered from somebody's page: for two of these what the page states is enough. */
 struct comparable {
     const char *metric, *task; /* task NULL: any */
     const char *keys[9];       /* NULL-ended */

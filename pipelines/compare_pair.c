@@ -21,9 +21,9 @@ static int32_t *clusters_of(const struct metric *m, struct arena *a)
 static const char *units_differ(const struct metric *a, const struct metric *b, struct map *at,
                                 struct arena *ar)
 {
-    if (a->ids.n == 0 || a->num.n != a->ids.n || a->den.n != a->ids.n || b->num.n != b->ids.n ||
+    if (a->num.n != a->ids.n || a->den.n != a->ids.n || b->num.n != b->ids.n ||
         b->den.n != b->ids.n)
-        return "one of the results has no per-item values";
+        return "the per-item values of one of them are not whole";
     for (size_t i = 0; i < b->ids.n; i++)
         map_add(at, b->ids.v[i], (int64_t)i, NULL);
     size_t missing = 0;
@@ -63,6 +63,18 @@ static void exact_counts(struct delta *d, const double *x, const double *y, cons
 void compare_pair(struct delta *d, double level, struct arena *a)
 {
     struct map at = {0};
+    if (d->m->ids.n == 0 ||
+        d->base->ids.n == 0) { /* published elsewhere: a value is all there is */
+        d->est = (struct estimate){.value = d->m->value - d->base->value,
+                                   .se = NAN,
+                                   .lo = NAN,
+                                   .hi = NAN,
+                                   .df = NAN,
+                                   .p = NAN,
+                                   .why = "no per-item values"};
+        d->mde = NAN;
+        return;
+    }
     d->refused = units_differ(d->m, d->base, &at, a);
     if (!d->refused) {
         size_t n = d->m->ids.n, kept = 0;

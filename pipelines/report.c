@@ -91,11 +91,9 @@ static void summary(struct page *p)
 
 static void runs(struct page *p)
 {
-    static const char *const head[] = {"run",        "group",          "seed",
-                                       "parameters", "tokens",         "steps",
-                                       "batch",      "train",          "tokens/s",
-                                       "MFU",        "cost, training", "cost, with evaluation",
-                                       "machine",    "status",         "tags and notes"};
+    static const char *const head[] = {"run",      "group",   "seed",   "parameters",
+                                       "tokens",   "steps",   "batch",  "train",
+                                       "tokens/s", "machine", "status", "tags and notes"};
     enum { COLUMNS = sizeof head / sizeof head[0] };
     const struct comparison *c = p->c;
     struct arena *a = p->a;
@@ -108,6 +106,8 @@ static void runs(struct page *p)
         for (size_t k = 0; k < r->tags.n; k++)
             buf_printf(&tags, "%s%.*s", k ? ", " : "", STR_ARG(r->tags.v[k]));
         buf_printf(&tags, "%s%.*s", tags.n && r->notes.n ? ": " : "", STR_ARG(r->notes));
+        if (r->source.n)
+            buf_printf(&tags, "%spublished: %.*s", tags.n ? "; " : "", STR_ARG(r->source));
         x[0] = show_str(a, r->run);
         x[1] = show_str(a, r->group);
         x[2] = arena_printf(a, "%lld", (long long)r->seed);
@@ -117,17 +117,14 @@ static void runs(struct page *p)
         x[6] = arena_printf(a, "%lld", (long long)r->config.train.batch);
         x[7] = show_seconds(a, r->timing.train_seconds);
         x[8] = show_count(a, r->timing.tokens_per_second);
-        x[9] = isnan(r->timing.mfu) ? "-" : arena_printf(a, "%.1f%%", 100 * r->timing.mfu);
-        x[10] = show_cost(a, r->cost_train, r);
-        x[11] = show_cost(a, r->cost_total, r);
-        x[12] = show_machine(a, r);
-        x[13] = show_str(a, r->status);
-        x[14] = arena_strdup(a, tags.p ? tags.p : "");
+        x[9] = show_machine(a, r);
+        x[10] = show_str(a, r->status);
+        x[11] = arena_strdup(a, tags.p ? tags.p : "");
         buf_release(&tags);
     }
     heading(p, "runs", "Runs");
     html_table(p->out, "All runs; the baseline of every comparison is named in the head", cell,
-               c->nruns + 1, COLUMNS, "llrrrrrrrrrr");
+               c->nruns + 1, COLUMNS, "llrrrrrrr");
     section_end(p);
 }
 
@@ -468,6 +465,7 @@ static int training(struct page *p, struct err *e)
     static const char *const charts[] = {"loss-tokens", "loss-time", "loss-money", "batch", "cost"};
     size_t before = p->out->n;
     heading(p, "training", "Training, batch size and cost");
+    report_money(p->c, p->out);
     buf_addz(p->out, "<div class=\"charts\">");
     int figures = p->figures;
     for (size_t i = 0; i < sizeof charts / sizeof charts[0]; i++)
@@ -477,7 +475,8 @@ static int training(struct page *p, struct err *e)
     if (p->figures == figures) {
         buf_cut(p->out, before);
         heading(p, "training", "Training, batch size and cost");
-        buf_addz(p->out, "<p>These results hold no curve, batch size or cost.</p>\n");
+        report_money(p->c, p->out);
+        buf_addz(p->out, "<p>These results hold no curve, batch size or cost to draw.</p>\n");
     }
     section_end(p);
     return 0;

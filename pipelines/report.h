@@ -24,6 +24,9 @@ void report_findings(const struct comparison *c, struct findings *f, struct aren
 int report_answers(const struct comparison *c, const char *const *path, size_t room,
                    struct buf *out, struct err *e);
 
+/* Speed and money of each run as a table (pipelines/report_money.c). */
+void report_money(const struct comparison *c, struct buf *out);
+
 /* A Hugging Face model card of one run; the comparison may hold others. */
 void report_card(const struct comparison *c, size_t run, struct buf *out);
 

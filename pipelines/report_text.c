@@ -32,6 +32,34 @@ static const char *difference(const struct teller *t, const struct estimate *x,
                         report_number(t->a, x->lo, w), report_number(t->a, x->hi, w));
 }
 
+/* Recipes of which nothing can be told, those with one reason in one sentence. */
+static void tell_unknown(const struct teller *t, const struct compared_metric *k,
+                         const struct recipe *x, const char *name, const char *shown)
+{
+    struct buf who = {0};
+    const char *why = x->why ? x->why : "unknown";
+    size_t n = 0;
+    for (size_t i = 0; i < k->nrecipes; i++) {
+        const struct recipe *y = &k->recipe[i];
+        if (y->same || y->verdict != VERDICT_NOT_ESTIMABLE || !y->why || strcmp(y->why, why) != 0)
+            continue;
+        if (n == 0 && y != x)
+            goto out; /* told with the first of them */
+        buf_printf(&who, "%s%.*s", n++ ? ", " : "", STR_ARG(y->group));
+    }
+    say(&t->f->cannot, t->a,
+        arena_printf(t->a, "Whether %s %s than %.*s on %s cannot be told: %s.%s%s", who.p,
+                     n > 1 ? "are better recipes" : "is a better recipe",
+                     STR_ARG(t->c->run[t->c->baseline].group), name, why,
+                     n == 1 && x->needed > 0
+                         ? arena_printf(t->a, " About %lld seeds an arm would settle it.",
+                                        (long long)x->needed)
+                         : "",
+                     n == 1 ? shown : ""));
+out:
+    buf_release(&who);
+}
+
 static void tell_recipe(const struct teller *t, const struct compared_metric *k,
                         const struct recipe *x, const struct metric *m)
 {
@@ -62,14 +90,7 @@ static void tell_recipe(const struct teller *t, const struct compared_metric *k,
                          (long long)x->seeds, (long long)x->base_seeds, shown));
         break;
     default:
-        say(&t->f->cannot, t->a,
-            arena_printf(
-                t->a, "Whether %.*s is a better recipe than %.*s on %s cannot be told: %s.%s%s",
-                STR_ARG(x->group), STR_ARG(base), name, x->why ? x->why : "unknown",
-                x->needed > 0 ? arena_printf(t->a, " About %lld seeds an arm would settle it.",
-                                             (long long)x->needed)
-                              : "",
-                shown));
+        tell_unknown(t, k, x, name, shown);
     }
 }
 

@@ -198,7 +198,7 @@ static void comparability(void)
     size_t n = sizeof rows / sizeof rows[0];
     for (size_t i = 0; i < n; i++) {
         struct str rest = str_z(rows[i]), name = str_cut(&rest, ' '), task = str_cut(&rest, ' ');
-        struct metric a = {.name = name, .task = task}, b;
+        struct metric a = {.name = name, .task = task, .ids = {&name, 1}}, b;
         struct str key[9], va[9], vb[9];
         size_t keys = 0;
         while (rest.n)
@@ -236,6 +236,7 @@ static void comparability(void)
     struct str vocab[] = {{"documents=a", 11}, {"rule=b", 6}, {"precision=c", 11}};
     bare.task = STR_LIT("documents");
     bare.identity = (struct strs){vocab, 3};
+    bare.ids = (struct strs){vocab, 1};
     CHECK(!comparable_refusal(&bare, &bare, &arena), "bits per byte need no common vocabulary");
 }
 
@@ -286,6 +287,38 @@ static void counting(void)
     compare_release(&c);
 }
 
+/* Values from somebody's page: no items to pair, but seeds to count. */
+static void entered(void)
+{
+    struct err e;
+    struct comparison c;
+    struct result r[6];
+    static struct str says[] = {{"slice=theirs", 12}};
+    for (int i = 0; i < 6; i++) {
+        struct metric m = {.name = STR_LIT("nll_token"),
+                           .task = STR_LIT("windows"),
+                           .unit = STR_LIT("nats/token"),
+                           .primary = true};
+        m.value = (i < 3 ? 3.7 : 3.6) + 0.001 * (i % 3);
+        m.lo = m.hi = NAN;
+        m.identity = (struct strs){says, 1};
+        r[i] = make_result("x", i < 3 ? "base" : "new", i, m);
+    }
+    compare_runs(&c, r, 6, &plain, &e);
+    const struct delta *d = &c.metric[0].delta[3];
+    CHECK(!d->refused && d->verdict == VERDICT_NOT_ESTIMABLE, "no items: not estimable, %s",
+          d->est.why);
+    CHECK_NEAR(d->est.value, -0.1, 1e-12, "but the difference is said");
+    CHECK_INT(c.metric[0].recipe[1].verdict, VERDICT_BETTER, "and seeds are judged all the same");
+    compare_release(&c);
+    static struct str other[] = {{"slice=ours", 10}};
+    ((struct metric *)r[4].metrics.v)->identity.v = other;
+    compare_runs(&c, r, 6, &plain, &e);
+    CHECK(c.metric[0].delta[4].refused && c.metric[0].recipe[1].seeds == 2,
+          "what was measured on something else is left out there too");
+    compare_release(&c);
+}
+
 /* What is one more draw of a recipe and what is the same draw again. */
 static void draws(void)
 {
@@ -322,6 +355,7 @@ int main(void)
     refusing();
     comparability();
     counting();
+    entered();
     draws();
     recipes();
     arena_release(&arena);
