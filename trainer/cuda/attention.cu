@@ -1,13 +1,16 @@
 /* attention: causal softmax attention for any head size up to 256, in plain f32 arithmetic.
  *
  * Tiles of queries against tiles of keys, with a running softmax (Dao et al., "FlashAttention", arXiv
- * 2205.14135): nothing of the T x T matrix is ever stored. The backward pass goes over the tiles twice, once for the
- * keys' and once for the queries' gradients, so that nothing is added atomically: equal runs have
- * equal bits.
+ * 2205.14135): nothing of the T x T matrix is ever stored. flash_fwd.cu and flash_bwd.cu do the same
+ * on tensor cores for bf16 and fp16 and heads of 64 and 128; this file is for f32, where their
+ * products would not be exact enough, and for other heads. The backward pass goes over the tiles
+ * twice, once for the keys' and once for the queries' gradients, so that nothing is added
+ * atomically: equal runs have equal bits.
  *
  * 128 threads: 8 to a row of 16, and each sums its row's columns c = lane, lane + 8, ...
  */
 #include "trainer/cuda/common.cuh"
+#include "trainer/cuda/flash.cuh"
 
 enum { THREADS = 128, ROWS = 16, LANES = THREADS / ROWS, KEYS = 32, SHARED = 48 << 10 };
 
@@ -307,6 +310,8 @@ static cudaError_t launch_bwd(const cuda_attention *a, void *dqkv, const void *d
 cudaError_t cuda_attention_fwd(const cuda_attention *a, void *y, float *lse, const void *qkv,
                                cudaStream_t s)
 {
+    if (flash_takes(a, qkv, y))
+        return flash_fwd(a, y, lse, qkv, s);
     switch (a->type) {
     case DTYPE_BF16:
         return launch_fwd<bf16>(a, y, lse, qkv, s);
@@ -333,6 +338,8 @@ cudaError_t cuda_attention_bwd(const cuda_attention *a, void *dqkv, const void *
     }
     if (e != cudaSuccess)
         return e;
+    if (flash_takes(a, qkv, dqkv) && aligned16(dy))
+        return flash_bwd(a, dqkv, dy, qkv, lse, delta, s);
     switch (a->type) {
     case DTYPE_BF16:
         return launch_bwd<bf16>(a, dqkv, dy, qkv, lse, delta, s);

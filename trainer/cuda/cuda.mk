@@ -60,7 +60,7 @@ EMU_LIBS  = -Wl,-Bsymbolic -lpthread -lm
 EMU_CORE := $(patsubst %,$(BUILD)/cudaemu/%.o,scheduler.cpp tensor.cpp cudart.cpp)
 EMU_OBJ  := $(EMU_CORE) $(patsubst %,$(BUILD)/cudaemu/%.o,lt.cpp stand_ins.c \
             $(notdir $(CUDA_CU) $(filter-out %/lt_load.c %/nvml.c,$(CUDA_SRC))))
-EMU_TESTS := $(BUILD)/tests/cudaemu/test_emu $(BUILD)/tests/cudaemu/test_cuda
+EMU_TESTS := $(patsubst %,$(BUILD)/tests/cudaemu/%,test_emu test_cuda test_narrow)
 
 $(BUILD)/cudaemu/%.cpp.o: tests/cudaemu/%.cpp $(BUILD)/cudaemu/flags
 	$(call say,EMU,$<)
@@ -86,8 +86,8 @@ $(BUILD)/tests/cudaemu/test_emu: $(EMU_CORE) $(BUILD)/cudaemu/bugs.cu.o $(BUILD)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(EMU_CXX) $(OPT) -o $@ $^ -lpthread -lm
 # With the conformance suite's harness and reference.
-$(BUILD)/tests/cudaemu/test_cuda: $(BUILD)/tests/cudaemu/test_cuda.o $(BUILD)/tests/ops/harness.o \
-    $(BUILD)/tests/ops/reference.o $(LIB)
+$(BUILD)/tests/cudaemu/test_cuda $(BUILD)/tests/cudaemu/test_narrow: %: %.o \
+    $(BUILD)/tests/ops/harness.o $(BUILD)/tests/ops/reference.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 ifeq ($(EMU),1)
