@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "eval/model.h"
 #include "eval/model_kinds.h"
+#include "formats/llmc.h"
 
 const struct model_ops *const models[] = {&model_gpt2, &model_http, &model_replay, NULL};
 
@@ -25,7 +26,7 @@ static const struct model_ops *ops_of(const char *spec)
     for (int i = 0; prefixes[i].prefix; i++)
         if (strncmp(spec, prefixes[i].prefix, strlen(prefixes[i].prefix)) == 0)
             return prefixes[i].ops;
-    return file_is_dir(spec) ? &model_gpt2 : NULL;
+    return file_is_dir(spec) || llmc_is_model(spec) ? &model_gpt2 : NULL;
 }
 
 int model_open(struct model *m, const char *spec, const struct model_options *o, struct err *e)

@@ -82,7 +82,8 @@ struct train_state {
 };
 extern const struct schema train_state_schema;
 
-/* DIR/latest or DIR itself, whichever is a checkpoint folder (has config.json). In the arena. */
+/* DIR/latest or DIR itself, whichever is a checkpoint folder (has config.json, or the model.json of
+ * LLMs-from-scratch); or a model file of llm.c itself. In the arena. */
 const char *checkpoint_resolve(struct arena *a, const char *dir, struct err *e);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "formats/checkpoint.h"
+#include "formats/llmc.h"
 
 #define AT(m) offsetof(struct train_state, m)
 static const struct field train_state_fields[] = {
@@ -121,6 +122,24 @@ static int read_dropout(const struct json *doc, const char *path, struct model_c
     return 0;
 }
 
+/* Config of an LLMs-from-scratch model; its head and biases are seen in the tensors. */
+static int read_scratch(const struct json *doc, struct model_config *c, struct err *e)
+{
+    *c = (struct model_config){.qkv_bias = true, .norm_eps = 1e-5, .init_std = 0.02};
+    if (need_count(doc, "n_layers", 1024, -1, &c->layers, e) ||
+        need_count(doc, "n_heads", 1024, -1, &c->heads, e) ||
+        need_count(doc, "emb_dim", 65536, -1, &c->width, e) ||
+        need_count(doc, "vocab_size", 16777216, -1, &c->vocab, e) ||
+        need_count(doc, "context_length", 1048576, -1, &c->context, e) ||
+        need_real(doc, "drop_rate", 0, 0.99, &c->dropout, e) ||
+        need_bool(doc, "qkv_bias", true, &c->qkv_bias, e))
+        return -1;
+    if (c->width % c->heads)
+        return err_set(e, "\"n_heads\" %lld does not divide \"emb_dim\" %lld", (long long)c->heads,
+                       (long long)c->width);
+    return 0;
+}
+
 static int read_shape(const struct json *doc, struct model_config *c, struct err *e)
 {
     int64_t ctx;
@@ -155,11 +174,18 @@ int hf_config_read(const char *dir, struct model_config *c, int64_t *eos, struct
 {
     struct arena a = {0};
     const char *path = path_join(&a, dir, "config.json");
+    if (!file_exists(path) && file_exists(path_join(&a, dir, "model.json")))
+        path = path_join(&a, dir, "model.json");
     struct json *doc = json_read(path, e);
     int rc = -1;
     *c = (struct model_config){0};
     if (!doc)
         goto out;
+    if (json_get(doc, "emb_dim")) {
+        rc = read_scratch(doc, c, e) ? err_wrap(e, "%s", path) : 0;
+        *eos = !rc && c->vocab == 50257 ? 50256 : -1; /* GPT-2's vocabulary has it there */
+        goto out;
+    }
     if (check_kind(doc, e) || read_shape(doc, c, e) || read_dropout(doc, path, c, e) ||
         read_eos(doc, c->vocab, eos, e) ||
         need_real(doc, "layer_norm_epsilon", 1e-5, 1, &c->norm_eps, e) ||
@@ -217,14 +243,17 @@ int hf_config_write(const char *dir, const struct model_config *c, int64_t eos, 
 const char *checkpoint_resolve(struct arena *a, const char *dir, struct err *e)
 {
     const char *latest = path_join(a, dir, "latest");
-    if (file_exists(path_join(a, dir, "config.json")))
+    if (file_exists(path_join(a, dir, "config.json")) ||
+        file_exists(path_join(a, dir, "model.json")))
+        return arena_strdup(a, dir);
+    if (llmc_is_model(dir))
         return arena_strdup(a, dir);
     if (file_exists(path_join(a, latest, "config.json")))
         return latest;
     if (!file_exists(dir))
         err_set(e, "%s: No such file or directory", dir);
     else if (!file_is_dir(dir))
-        err_set(e, "%s: is a file, want a checkpoint folder", dir);
+        err_set(e, "%s: is a file, want a checkpoint folder or a model file of llm.c", dir);
     else
         err_set(e, "%s: no checkpoint in it: neither config.json nor latest/config.json", dir);
     return NULL;

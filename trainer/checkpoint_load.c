@@ -1,9 +1,8 @@
-/* checkpoint_load: weights out of a checkpoint folder, ours or one that transformers wrote.
+/* checkpoint_load: weights out of a checkpoint, ours or somebody's (trainer/weights.h lists whose).
  *
- * Names come with or without "transformer."; the causal mask buffers that older files carry
- * (attn.bias, attn.masked_bias) are no weights and are left out; a tied model may repeat its head
- * if it is the same. Anything else that does not fit is named: a missing, doubled, unknown or
- * wrongly shaped tensor.
+ * The causal mask buffers that older files carry are no weights and are left out; a tied model may
+ * repeat its head if it is the same. Anything else that does not fit is named: a missing, doubled,
+ * unknown or wrongly shaped tensor.
  */
 #include "trainer/checkpoint_io.h"
 
@@ -12,12 +11,7 @@
 #include <string.h>
 
 #include "base/file.h"
-
-static const char *bare(const char *name)
-{
-    const char *prefix = "transformer.";
-    return strncmp(name, prefix, strlen(prefix)) == 0 ? name + strlen(prefix) : name;
-}
+#include "trainer/weights.h"
 
 static bool ends(const char *s, const char *tail)
 {
@@ -25,34 +19,38 @@ static bool ends(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
-static bool is_mask(const char *name)
+static int open_model(struct weights *w, const char **dir, struct arena *a, struct err *e)
 {
-    return ends(name, ".attn.bias") || ends(name, ".attn.masked_bias");
-}
-
-static int open_model(struct safetensors *s, const char **dir, struct arena *a, struct err *e)
-{
-    if (!(*dir = checkpoint_resolve(a, *dir, e)))
-        return -1;
-    return safetensors_open(s, path_join(a, *dir, "model.safetensors"), e);
+    *dir = checkpoint_resolve(a, *dir, e);
+    return *dir ? weights_open(w, *dir, e) : -1;
 }
 
 int gpt2_config_of(const char *dir, struct model_config *c, int64_t *eos, struct err *e)
 {
     struct arena a = {0};
-    struct safetensors s = {0};
+    struct weights w = {0};
     int64_t none;
     int rc = -1;
-    if (open_model(&s, &dir, &a, e) || hf_config_read(dir, c, eos ? eos : &none, e))
+    if (open_model(&w, &dir, &a, e))
         goto out;
-    /* A file without any such bias is a model without it, whatever the config leaves open. */
-    bool bias = false;
-    for (size_t i = 0; i < s.n; i++)
-        bias = bias || ends(s.v[i].name, ".attn.c_attn.bias");
-    c->qkv_bias = c->qkv_bias && bias;
+    if (!file_is_dir(dir)) { /* llm.c: the file says it all, but for the end of text */
+        *c = w.bin.config;
+        if (eos)
+            *eos = c->vocab == 50257 ? 50256 : -1;
+        rc = model_config_check(c, e) ? err_wrap(e, "%s", dir) : 0;
+        goto out;
+    }
+    if (hf_config_read(dir, c, eos ? eos : &none, e))
+        goto out;
+    /* A file without any such bias is a model without it, whatever the config leaves open; the same
+     * for the head of LLMs-from-scratch's models, whose config does not tell. */
+    c->qkv_bias = c->qkv_bias && weights_any(&w, ".attn.c_attn.bias");
+    const struct weights_piece *wte = weights_find(&w, "wte.weight");
+    if (wte && ends(wte->t->name, "tok_emb.weight"))
+        c->tied = !weights_find(&w, "lm_head.weight");
     rc = model_config_check(c, e) ? err_wrap(e, "%s/config.json", dir) : 0;
 out:
-    safetensors_close(&s);
+    weights_close(&w);
     arena_release(&a);
     return rc;
 }
@@ -66,30 +64,57 @@ static void shape_text(int ndim, const int64_t *d, char out[64])
         snprintf(out + n, 64 - n, "]");
 }
 
-static int take(const struct param *p, const struct st_tensor *t, float *flat, struct err *e)
+/* Is t the shape of p, or of its part, in the order of the file? */
+static int check_shape(const struct param *p, const struct weights_piece *w, struct err *e)
 {
-    bool same = t->ndim == p->ndim;
-    for (int k = 0; same && k < p->ndim; k++)
-        same = t->dim[k] == p->dim[k];
-    if (!same) {
-        char have[64], want[64];
-        shape_text(t->ndim, t->dim, have);
-        shape_text(p->ndim, p->dim, want);
-        return err_set(e, "%s is %s, the config wants %s", t->name, have, want);
+    int64_t want[2] = {p->dim[0], p->dim[1]};
+    int out = p->ndim - 1; /* dimension of the outputs */
+    bool same = w->t->ndim == p->ndim;
+    want[out] /= w->parts;
+    if (w->out_in) {
+        int64_t in = want[0];
+        want[0] = want[1];
+        want[1] = in;
     }
-    return st_to_f32(t, flat + p->at, e) ? err_wrap(e, "%s", t->name) : 0;
+    for (int k = 0; same && k < p->ndim; k++)
+        same = w->t->dim[k] == want[k];
+    if (same)
+        return 0;
+    char have[64], wanted[64];
+    shape_text(w->t->ndim, w->t->dim, have);
+    shape_text(p->ndim, want, wanted);
+    return err_set(e, "%s is %s, the config wants %s", w->t->name, have, wanted);
+}
+
+/* One piece into its place in the flat vector. */
+static int take(const struct param *p, const struct weights_piece *w, float *flat, struct err *e)
+{
+    if (check_shape(p, w, e))
+        return -1;
+    if (!w->out_in && w->parts == 1)
+        return st_to_f32(w->t, flat + p->at, e) ? err_wrap(e, "%s", w->t->name) : 0;
+    float *v = mem_array((size_t)w->t->count, sizeof *v);
+    int rc = st_to_f32(w->t, v, e) ? err_wrap(e, "%s", w->t->name) : 0;
+    int64_t in = p->ndim == 2 ? p->dim[0] : 1, all = p->count / in, out = all / w->parts;
+    float *to = flat + p->at + w->part * out;
+    for (int64_t i = 0; i < in && !rc; i++)
+        for (int64_t o = 0; o < out; o++)
+            to[i * all + o] = w->out_in ? v[o * in + i] : v[i * out + o];
+    free(v);
+    return rc;
 }
 
 /* A tensor that the table lacks: fine if it says nothing new. */
-static int spare(const struct gpt2 *m, const struct st_tensor *t, const float *flat, struct err *e)
+static int spare(const struct gpt2 *m, const struct weights_piece *w, const float *flat,
+                 struct err *e)
 {
     const struct model_config *c = gpt2_config(m);
-    const char *name = bare(t->name);
-    bool head = c->tied && strcmp(name, "lm_head.weight") == 0;
-    bool bias = !c->qkv_bias && ends(name, ".attn.c_attn.bias");
-    int64_t want = head ? c->vocab * c->width : 3 * c->width;
+    const struct st_tensor *t = w->t;
+    bool head = c->tied && strcmp(w->name, "lm_head.weight") == 0;
+    bool bias = !c->qkv_bias && ends(w->name, ".attn.c_attn.bias");
+    int64_t want = head ? c->vocab * c->width : 3 * c->width / w->parts;
     int rc = 0;
-    if (is_mask(name))
+    if (w->ignored)
         return 0;
     if (!head && !bias)
         return err_set(e, "%s is no tensor of a GPT-2 of %lld layers", t->name,
@@ -118,33 +143,36 @@ static int find(const struct params *p, const char *name)
     return -1;
 }
 
-static int fill(struct gpt2 *m, const struct safetensors *s, float *flat, struct err *e)
+/* seen[k]: bits of the parts of tensor k that were there. */
+static int fill_all(struct gpt2 *m, const struct weights *w, unsigned *seen, float *flat,
+                    struct err *e)
 {
     const struct params *p = gpt2_params(m);
-    bool *seen = mem_array((size_t)p->n, sizeof *seen);
-    int rc = -1;
-    for (size_t i = 0; i < s->n; i++) {
-        int k = find(p, bare(s->v[i].name));
+    for (size_t i = 0; i < w->n; i++) {
+        const struct weights_piece *x = &w->v[i];
+        int k = x->ignored ? -1 : find(p, x->name);
+        unsigned bits = (x->parts == 3 ? 1u : 7u) << x->part;
         if (k < 0)
             continue;
-        if (seen[k]) {
-            err_set(e, "%s is there twice, with and without \"transformer.\"", p->v[k].name);
-            goto out;
-        }
-        seen[k] = true;
-        if (take(&p->v[k], &s->v[i], flat, e))
-            goto out;
+        if (seen[k] & bits)
+            return err_set(e, "%s is there twice, the second time as %s", p->v[k].name, x->t->name);
+        seen[k] |= bits;
+        if (take(&p->v[k], x, flat, e))
+            return -1;
     }
     for (int k = 0; k < p->n; k++)
-        if (!seen[k]) {
-            err_set(e, "%s is missing", p->v[k].name);
-            goto out;
-        }
-    for (size_t i = 0; i < s->n; i++)
-        if (find(p, bare(s->v[i].name)) < 0 && spare(m, &s->v[i], flat, e))
-            goto out;
-    rc = 0;
-out:
+        if (seen[k] != 7)
+            return err_set(e, seen[k] ? "a part of %s is missing" : "%s is missing", p->v[k].name);
+    for (size_t i = 0; i < w->n; i++)
+        if ((w->v[i].ignored || find(p, w->v[i].name) < 0) && spare(m, &w->v[i], flat, e))
+            return -1;
+    return 0;
+}
+
+static int fill(struct gpt2 *m, const struct weights *w, float *flat, struct err *e)
+{
+    unsigned *seen = mem_array((size_t)gpt2_params(m)->n, sizeof *seen);
+    int rc = fill_all(m, w, seen, flat, e);
     free(seen);
     return rc;
 }
@@ -152,15 +180,15 @@ out:
 int gpt2_load(struct gpt2 *m, const char *dir, struct err *e)
 {
     struct arena a = {0};
-    struct safetensors s = {0};
+    struct weights w = {0};
     float *flat = mem_array((size_t)gpt2_params(m)->count, sizeof *flat);
     int rc = -1;
-    if (open_model(&s, &dir, &a, e))
+    if (open_model(&w, &dir, &a, e))
         goto out;
-    rc = fill(m, &s, flat, e) ? err_wrap(e, "%s", s.path) : gpt2_put(m, 'w', flat, e);
+    rc = fill(m, &w, flat, e) ? err_wrap(e, "%s", w.path) : gpt2_put(m, 'w', flat, e);
 out:
     free(flat);
-    safetensors_close(&s);
+    weights_close(&w);
     arena_release(&a);
     return rc;
 }
@@ -176,7 +204,8 @@ static int moments(struct gpt2 *m, const struct safetensors *s, char which, floa
         const struct st_tensor *t = safetensors_find(s, name);
         if (!t)
             return err_set(e, "%s: %s is missing", s->path, name);
-        if (take(&p->v[i], t, flat, e))
+        struct weights_piece whole = {.t = t, .parts = 1};
+        if (take(&p->v[i], &whole, flat, e))
             return err_wrap(e, "%s", s->path);
     }
     return gpt2_put(m, which, flat, e);
