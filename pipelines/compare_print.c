@@ -144,6 +144,9 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
                hi = sqrt(df / stats_chi2_quantile(0.025, df));
         buf_printf(out, "; seed sd %.3g (df %lld: the true one is %.2f to %.1f times that)", x->sd,
                    (long long)x->sd_df, lo, hi);
+        if (!x->same && !isnan(x->mde))
+            buf_printf(out, "; these seeds show a difference of %s with 80%% power",
+                       number(a, x->mde, digits_for(x->mde / 2, -1)));
         if (x->same)
             ; /* nothing is to be settled within one recipe */
         else if (x->needed > 0)
@@ -154,8 +157,6 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
                        fabs(x->effect));
     } else if (x->sd_df > 0) {
         buf_printf(out, "; no spread between the seeds (df %lld)", (long long)x->sd_df);
-    } else if (x->sd_df > 0) {
-        buf_addz(out, "; its seeds do not differ at all");
     } else {
         buf_addz(out, "; no group has two seeds, so its noise is unknown");
     }
@@ -188,9 +189,11 @@ static void print_metric(const struct comparison *c, const struct compared_metri
     for (size_t r = 0; r < c->nruns && !any; r++)
         any = k->delta[r].m;
     int d = digits_for(half_width(any), digits);
-    buf_printf(out, "\n%s%s, %s: %s, %s is better; %lld items in %lld clusters%s\n%s",
-               f == TABLE_MD ? "### " : "", z(a, k->name), z(a, k->task), z(a, any->unit),
-               any->higher_better ? "higher" : "lower", (long long)any->n, (long long)any->clusters,
+    const char *clusters =
+        any->clusters > 0 ? arena_printf(a, " in %lld clusters", (long long)any->clusters) : "";
+    buf_printf(out, "\n%s%s, %s: %s, %s is better; %lld items%s%s\n%s", f == TABLE_MD ? "### " : "",
+               z(a, k->name), z(a, k->task), z(a, any->unit),
+               any->higher_better ? "higher" : "lower", (long long)any->n, clusters,
                any->primary ? "" : "; exploratory", f == TABLE_MD ? "\n" : "");
     if (!isnan(k->floor))
         buf_printf(out, "%soracle floor %.4f\n%s", in, k->floor, f == TABLE_MD ? "\n" : "");

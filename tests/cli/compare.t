@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# compare as people call it: listing, conditions, order, columns, formats, tags, unfinished runs, and the
+# seed noise of the published series.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+make="$BUILD/tests/results"
+mkdir -p "$tmp/runs"/{a,b,c,killed}/pretrain
+"$make" "$tmp/runs/a/result.msgpack" a base 1 n=100 lr=1e-3
+"$make" "$tmp/runs/b/result.msgpack" b base 2 n=100 lr=1e-3 shift=0.004
+"$make" "$tmp/runs/c/result.msgpack" c new 3 n=100 lr=2e-3 effect=0.05 batch=208
+printf '[run]\ngroup = new\n[train]\nseed = 4\n' > "$tmp/runs/killed/run.ini"
+printf '{"step":7,"tokens":700,"seconds":3}\n{"step":8,' > "$tmp/runs/killed/pretrain/metrics.jsonl"
+compare() { "$ASSAY" compare "$tmp/runs" "$@" > "$tmp/out" 2> "$tmp/err"; }
+names() { awk 'NR > 1 {print $1}' "$tmp/out" | tr '\n' ' '; }
+
+compare --list
+is "$?:$(names)" "0:a b c killed " "--list shows the runs, unfinished ones too"
+ok "a killed run is shown as such" grep -q 'killed or failed at step 7' "$tmp/out"
+compare --list --where 'train.lr>1e-3'
+is "$(names)" "c " "--where takes a number of the run file"
+compare --list --where 'status~killed'
+is "$(names)" "killed " "or a text"
+compare --list --by=-bits_byte
+is "$(names)" "c b a killed " "--by takes a metric, descending"
+compare --list --sort bits_byte
+is "$(names)" "a b c killed " "--sort is the same"
+compare --list --columns seed,train.batch,bits_byte --digits 2
+ok "--columns and --digits" grep -qE '^c +3 +208 +1\.0[0-9]$' "$tmp/out"
+compare --list --columns seed,bits_byte --format csv
+is "$(sed -n 1p "$tmp/out" | tr -d '\r')" "run,seed,bits_byte" "as CSV"
+ok "with all digits" grep -qE '^c,3,1\.0[0-9]{12,}' "$tmp/out"
+compare --list --columns nosuch
+is $? 2 "an unknown column is refused"
+compare --list --where 'seed>9'
+is $? 1 "nothing left is said"
+
+"$ASSAY" tag "$tmp/runs/b" --add best --note 'try again' && "$ASSAY" tag "$tmp/runs/killed" --add best
+is $? 0 "tags for a result and for a run without one"
+compare --list --where tags=best
+is "$(names)" "b killed " "are found"
+"$ASSAY" tag "$tmp/runs/b" --remove best
+compare --list --where tags=best
+is "$(names)" "killed " "and can go"
+"$ASSAY" cat "$tmp/runs/b/result.notes.msgpack" | grep -q 'try again'
+is $? 0 "assay cat shows the notes"
+"$ASSAY" tag "$tmp/runs/b" 2> /dev/null
+is $? 2 "nothing to say is refused"
+
+compare
+is $? 0 "a comparison of all" || cat "$tmp/err"
+ok "its baseline is the first that was measured" grep -q '^4 runs against a$' "$tmp/out"
+ok "the killed run was not measured" grep -qE '^ *killed .*not measured' "$tmp/out"
+ok "options that differ" grep -qE 'train.lr +0.001 +0.001 +0.002' "$tmp/out"
+ok "what the items could show" grep -q 'these items show a difference of 0.0[0-9]* with 80% power' "$tmp/out"
+compare --where group=base
+ok "conditions hold for comparisons too" grep -q '^2 runs against a$' "$tmp/out"
+compare --format md
+ok "Markdown has a table a metric" test "$(grep -c '^### ' "$tmp/out")" = 2
+compare --format csv
+is "$(python3 -c 'import csv, sys; print({len(r) for r in csv.reader(open(sys.argv[1], newline=""))})' "$tmp/out")" "{15}" \
+   "CSV has 15 columns in every row"
+compare --format json
+python3 - "$tmp/out" << 'PY'
+import json, sys
+c = json.load(open(sys.argv[1]))
+bits = next(m for m in c["metrics"] if m["name"] == "bits_byte")
+d = next(r for r in bits["runs"] if r["run"] == "c")["difference"]
+assert abs(d["value"] - 0.05) < 0.01 and d["lo"] < d["value"] < d["hi"], d
+assert next(r for r in bits["recipes"] if r["group"] == "new")["not_estimable"]
+PY
+is $? 0 "JSON has differences and what is not estimable"
+"$ASSAY" compare "$tmp/runs" --baseline nobody > /dev/null 2> "$tmp/err"
+is $? 2 "an unknown baseline is refused"
+
+# two results of 10,000 items; the bound is generous, 0.2 s is the aim on a quiet machine
+"$make" "$tmp/x.msgpack" x g 1 n=10000 points=1000
+"$make" "$tmp/y.msgpack" y g 2 n=10000 points=1000
+t0=$(date +%s%N)
+"$ASSAY" compare "$tmp/x.msgpack" "$tmp/y.msgpack" > /dev/null
+t1=$(date +%s%N)
+ok "two runs of 2 x 10,000 items in $(((t1 - t0) / 1000000)) ms" test $(((t1 - t0) / 1000000)) -lt 2000
+
+# the published series: seven seeds of one recipe, sd .0123 (shared/reference: mean 3.6741)
+"$ASSAY" result --from pipelines/reference/series.jsonl --out "$tmp/series" > /dev/null 2>&1
+"$ASSAY" compare "$tmp/series" --baseline series-baseline --seed-sd series-baseline > "$tmp/out" 2> "$tmp/err"
+is $? 0 "the published series compares" || cat "$tmp/err"
+ok "its seed sd is .0123 with 6 degrees of freedom" grep -q 'seed sd 0.0123 (df 6' "$tmp/out"
+ok "another learning rate is better" grep -qE 'series-lr against series-baseline \(1 against 7 seeds\): better' "$tmp/out"
+ok "a bias in q, k and v is within the noise" grep -qE 'series-qkv-bias against series-baseline \(1 against 7 seeds\): no difference seen' "$tmp/out"
+ok "without items there is no verdict on checkpoints" grep -q 'not estimable: no per-item values' "$tmp/out"
+done_testing
