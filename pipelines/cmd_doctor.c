@@ -1,22 +1,29 @@
 /* assay doctor: what this machine and this binary have, a line each. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/command.h"
 #include "base/file.h"
 #include "eval/model.h"
+#include "pipelines/price.h"
 #include "pipelines/result.h"
 #include "trainer/backend.h"
 
 struct opt {
-    struct str judge, dir;
+    struct str judge, dir, price;
 };
 static const struct field fields[] = {
     {.name = "judge",
      .type = FIELD_STR,
      .at = offsetof(struct opt, judge),
      .def = "",
-     .help = "a judge to ask one short question, e.g. ollama:llama3"},
+     .help = "a judge to ask for one token, e.g. ollama:llama3"},
+    {.name = "price",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, price),
+     .def = "",
+     .help = "price file of the judge, or a name in pipelines/prices: what a question costs"},
     {.name = "dir",
      .type = FIELD_STR,
      .at = offsetof(struct opt, dir),
@@ -35,7 +42,9 @@ static void backend_line(void *ctx, const char *name, const char *state)
 /* One request of one token: the probe that tells "reachable". */
 struct probe {
     bool asked, answered;
-    struct str said;
+    struct str said, model;
+    int64_t tokens_in, tokens_out;
+    double seconds;
     struct arena *a;
 };
 
@@ -49,7 +58,7 @@ static int probe_next(void *ctx, struct request *q, struct err *e)
     *q = (struct request){.kind = REQUEST_GENERATE,
                           .id = STR_LIT("doctor"),
                           .prompt = STR_LIT("Answer with one word: ready"),
-                          .max_tokens = 8};
+                          .max_tokens = 1};
     return 1;
 }
 
@@ -60,10 +69,35 @@ static int probe_done(void *ctx, const struct request *q, const struct response 
     (void)e;
     p->answered = r->finish != FINISH_ERROR;
     p->said = str_copy(p->a, p->answered ? r->text : r->detail);
+    p->model = str_copy(p->a, r->model);
+    p->tokens_in = r->tokens_in;
+    p->tokens_out = r->tokens_out;
+    p->seconds = r->ms / 1000;
     return 0;
 }
 
-static int ask_judge(const char *spec, struct arena *a, struct err *e)
+/* What the probe used, and what a typical question would: 300 tokens of task, reference and answer
+ * and a verdict of 10, by the price file. */
+static void judge_cost(const struct probe *p, const struct price *price)
+{
+    double money = price_of(price, p->tokens_in, p->tokens_out);
+    double question = price_of(price, 300, 10);
+    if (p->tokens_in == FIELD_NONE_I64)
+        printf("%-12s the probe's tokens are unknown: it does not count them", "");
+    else
+        printf("%-12s the probe took %lld + %lld tokens", "", (long long)p->tokens_in,
+               (long long)(p->tokens_out == FIELD_NONE_I64 ? 0 : p->tokens_out));
+    if (!price)
+        printf("; what they cost is unknown (--price FILE)\n");
+    else if (isfinite(money))
+        printf(", %.3g %.*s; 1000 questions of 300 + 10 tokens are about %.3g %.*s\n", money,
+               STR_ARG(price->currency), 1000 * question, STR_ARG(price->currency));
+    else
+        printf("; 1000 questions of 300 + 10 tokens are about %.3g %.*s\n", 1000 * question,
+               STR_ARG(price->currency));
+}
+
+static int ask_judge(const char *spec, const struct price *price, struct arena *a, struct err *e)
 {
     struct model m = {0};
     struct model_options o = {.concurrency = 1, .timeout = 30, .retries = 0};
@@ -78,7 +112,9 @@ static int ask_judge(const char *spec, struct arena *a, struct err *e)
     else if (!p.answered)
         printf("%-12s %s: no: %.*s\n", "judge", spec, STR_ARG(p.said));
     else {
-        printf("%-12s %s: answers (\"%.*s\")\n", "judge", spec, STR_ARG(str_trim(p.said)));
+        printf("%-12s %s: answers in %.2f s as %.*s (\"%.*s\")\n", "judge", spec, p.seconds,
+               STR_ARG(p.model), STR_ARG(str_trim(p.said)));
+        judge_cost(&p, price);
         rc = 0;
     }
     model_close(&m);
@@ -112,7 +148,11 @@ static int run(void *opt, struct arena *a, struct err *e)
         printf("%-12s none asked (--judge SPEC)\n", "judge");
         return EXIT_DONE;
     }
-    return ask_judge(str_dup(a, o->judge), a, e) == 0 ? EXIT_DONE : EXIT_FAILED;
+    struct price price;
+    if (o->price.n && price_load(&price, o->price, a, e))
+        return -1;
+    return ask_judge(str_dup(a, o->judge), o->price.n ? &price : NULL, a, e) == 0 ? EXIT_DONE
+                                                                                  : EXIT_FAILED;
 }
 
 const struct command cmd_doctor = {

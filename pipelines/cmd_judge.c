@@ -9,12 +9,13 @@
 struct options {
     struct str judge, items, out, config, prompt, baseline, calibrate, price, panel, rejudge;
     struct strs responses, sets, anchors;
-    int protocol, pairs;
-    bool structured, dry_run, sanity;
+    int protocol, pairs, structured;
+    bool dry_run, sanity;
     int64_t concurrency, max_requests, retries, max_tokens, seed, asks, max_total_tokens, repeat,
         panel_size, context;
     double timeout, temperature, max_failed, max_seconds, max_money;
 };
+static const char *const json_names[] = {"auto", "on", "off", NULL};
 static const char *const pair_names[] = {"baseline", "all", NULL};
 #define AT(m) offsetof(struct options, m)
 static const struct field fields[] = {
@@ -31,8 +32,8 @@ static const struct field fields[] = {
      .help = "one answer a question, all of them in one, or two in both orders"},
     {"prompt", FIELD_STR, AT(prompt), "",
      .help = "score100, rubric5, joint100, pairwise, or a prompt file; default: the protocol's"},
-    {"structured", FIELD_BOOL, AT(structured), "false",
-     .help = "ask for JSON by a schema (joint always does)"},
+    {"structured", FIELD_ENUM, AT(structured), "auto", .choices = json_names,
+     .help = "ask for JSON by a schema, which constrains the judge; auto: for joint questions"},
     {"pairs", FIELD_ENUM, AT(pairs), "baseline", .choices = pair_names,
      .help = "pairwise: each against the baseline, or all pairs"},
     {"baseline", FIELD_STR, AT(baseline), "", .help = "pairwise: a name; default: the first"},
@@ -164,7 +165,7 @@ static int run(void *opt, struct arena *a, struct err *e)
                           .c = r.judge,
                           .protocol = (enum judge_protocol)o->protocol,
                           .exact_tokens = o->max_tokens != FIELD_NONE_I64,
-                          .structured = o->structured,
+                          .structured = (enum judge_json)o->structured,
                           .dry = o->dry_run,
                           .asks = o->asks,
                           .repeat = o->repeat,

@@ -19,7 +19,9 @@ void judge_asker_init(struct judge_asker *g, const struct judge_job *j)
                               .caps = j->caps,
                               .price = j->price,
                               .asks = j->asks,
-                              .structured = j->structured || j->protocol == JUDGE_JOINT,
+                              .structured =
+                                  j->structured == JSON_ASK ||
+                                  (j->structured == JSON_AUTO && j->protocol == JUDGE_JOINT),
                               .clock = j->clock};
 }
 

@@ -19,6 +19,7 @@
 #include "formats/manifest.h"
 #include "pipelines/judge_ask.h"
 
+enum judge_json { JSON_AUTO, JSON_ASK, JSON_FREE }; /* auto: by schema where it is needed: joint */
 enum judge_pairs { PAIRS_BASELINE, PAIRS_ALL };
 
 struct judge_job {
@@ -27,7 +28,8 @@ struct judge_job {
     const char *labels;           /* pairs labelled by people: measures the judge; else NULL */
     struct judge_config c;        /* c.judge and c.prompt too */
     enum judge_protocol protocol; /* its default prompt, if c.prompt is empty */
-    bool exact_tokens, structured;
+    bool exact_tokens;
+    enum judge_json structured;
     int64_t asks;   /* of one question, while its verdict can't be parsed */
     int64_t repeat; /* times everything is judged */
     enum judge_pairs pairs;

@@ -7,6 +7,8 @@
 #include "base/map.h"
 #include "pipelines/judge_ask.h"
 
+enum { JSON_TOKENS = 16 }; /* keys, braces and the white space that a grammar allows */
+
 /* Names become parts of file names and of tables. */
 static int check_name(struct str name, struct err *e)
 {
@@ -116,6 +118,8 @@ int judge_open(struct judge_asker *g, const char *items, const char *prompt_defa
         return -1;
     if (!exact_tokens && g->c.max_tokens < g->prompt.tokens)
         g->c.max_tokens = g->prompt.tokens;
+    if (!exact_tokens && g->structured)
+        g->c.max_tokens += JSON_TOKENS;
     g->identity =
         arena_printf(a, "%s temperature=%g seed=%lld max_tokens=%lld%s",
                      g->model.ops->identity(&g->model), c->temperature, (long long)c->seed,

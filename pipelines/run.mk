@@ -1,7 +1,8 @@
 # run.mk: runs as make stages. Included by the Makefile.
 #
 #   make run RUN=novels DATA=folder [HARDWARE=8xa100-40] [SET="train.lr=1e-3 train.seed=2"]
-#   make compare RUNS="a b"           make demo [JUDGE=ollama:llama3]
+#   make compare RUNS="a b"           make demo [JUDGE=ollama:llama3 | JUDGE=local]
+#   make judge PANEL=p RUNS="a b" JUDGE=openai:gpt-5.5 [PANEL_OPTIONS="--rejudge all"]
 #
 # `assay stages` writes $(BUILD)/runs/NAME.mk, one stamp per section of options and the resolved
 # run.ini; each is rewritten only when it changed. A stage's target is its manifest. make looks at
@@ -20,6 +21,14 @@ LOCK     ?= flock $(RUNS_DIR)/.lock
 
 # Before a stage's command: a stage of an unpacked run whose bulk is not here is sealed, and left.
 UNSEALED = if test -e $(1)/packed.ini -a -e $@; then $(TOOL) sealed $@ --run $(1) --sections "$(basename $(notdir $(filter %.stamp,$^)))" && exit 0; test $$? = 4 || exit 1; fi; 
+
+# JUDGE=local: a llama.cpp server with a small model, from PyPI, beside what make does.
+LOCAL_DIR  ?= $(BUILD)/judge-check
+LOCAL_PORT ?= 18099
+LOCAL_SPEC := http://127.0.0.1:$(LOCAL_PORT)/v1\#smollm2-135m-instruct
+PANELS_DIR ?= panels
+PANEL      ?=
+PANEL_OPTIONS ?=
 
 DEMO := demo-base-1 demo-base-2 demo-slow-1
 HARDWARE_INI := $(HARDWARE:%=pipelines/hardware/%.ini)
@@ -67,8 +76,22 @@ sweep: deps $(TOOL) ## SWEEP=name: runs of a grid of options in pipelines/sweeps
 	$(Q)$(SWEEP_TOOL)
 
 demo: deps ## the whole chain on the CPU: corpus, vocabulary, three runs, comparison (minutes)
+ifeq ($(JUDGE),local)
+	$(Q)$(MAKE) all
+	$(Q)bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT) $(MAKE) demo JUDGE='$(LOCAL_SPEC)'
+else
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(DEMO)"
-	$(Q)$(if $(JUDGE),:,echo 'judge: none configured, so no judged scores (JUDGE=ollama:llama3, say, asks one)' >&2)
+	$(Q)$(if $(JUDGE),:,echo 'judge: none configured, so no judged scores (JUDGE=ollama:llama3, say, asks one; JUDGE=local one from PyPI)' >&2)
 	$(Q)$(TOOL) compare $(DEMO:%=$(RUNS_DIR)/%/result.msgpack)
+endif
 
-.PHONY: run run-active compare sweep demo
+judge: $(TOOL) ## PANEL=p RUNS="a b" JUDGE=spec: the answers of several runs judged together; changes no run
+	@test -n "$(PANEL)" || { echo 'which panel? PANEL=name RUNS="a b" JUDGE=openai:gpt-5.5' >&2; exit 2; }
+	$(Q)bash pipelines/panel_runs.sh $(TOOL) $(PANELS_DIR)/$(PANEL) $(RUNS_DIR) "$(RUNS)" $(JUDGE:%=--judge '%') $(PANEL_OPTIONS)
+
+judge-check: $(TOOL) ## every judge protocol through a real llama.cpp server from PyPI
+	$(Q)BUILD=$(BUILD) ASSAY=$(abspath $(TOOL)) bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT) \
+	  bash tests/judge_check.sh '$(LOCAL_SPEC)'; rc=$$?; \
+	  if [ $$rc = 77 ]; then echo '1..0 # SKIP PyPI is out of reach'; else exit $$rc; fi
+
+.PHONY: run run-active compare sweep demo judge judge-check

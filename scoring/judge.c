@@ -267,9 +267,11 @@ void judge_schema(const struct judge_prompt *p, size_t n, struct buf *out)
     buf_addz(out, "{\"type\":\"object\",\"properties\":{");
     for (size_t i = 0; i < n; i++) {
         if (p->protocol == JUDGE_SINGLE)
-            buf_addz(out, "\"score\":{\"type\":\"integer\"}");
+            buf_addz(out, "\"score\"");
         else
-            buf_printf(out, "%s\"%c\":{\"type\":\"integer\"}", i ? "," : "", (char)('A' + i));
+            buf_printf(out, "%s\"%c\"", i ? "," : "", (char)('A' + i));
+        buf_printf(out, ":{\"type\":\"integer\",\"minimum\":%lld,\"maximum\":%lld}",
+                   (long long)p->lo, (long long)p->hi);
     }
     buf_addz(out, "},\"required\":[");
     for (size_t i = 0; i < n; i++) {

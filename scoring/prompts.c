@@ -59,7 +59,7 @@ const struct judge_prompt_text judge_prompts[] = {
      "own wording; 1-5 with reasons first, as rasbt/LLMs-from-scratch PR#571 recommends"},
     {"joint100",
      "#scale 0 100\n"
-     "#tokens 24\n"
+     "#tokens 12\n"
      "You grade the answers of several language models to one task, on one scale, so that their "
      "grades can be compared.\n"
      "\n"

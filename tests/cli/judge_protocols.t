@@ -54,7 +54,7 @@ is "$(asked)" 36 "with one question an answer"
 ok "two of one name are refused" fails 2 'two responses are named good' "${judge[@]}" --responses "$tmp/good.msgpack" "$tmp/good.msgpack" --out "$tmp/x"
 ok "rubric 1-5" quiet "${judge[@]}" --prompt rubric5 --responses "$tmp/good.msgpack" --out "$tmp/r"
 ok "gives 4 of 5" says '12 of 12 scored, mean 4.00'
-ok "JSON by a schema" quiet "${judge[@]}" --structured --responses "$tmp/good.msgpack" --out "$tmp/js"
+ok "JSON by a schema" quiet "${judge[@]}" --structured on --responses "$tmp/good.msgpack" --out "$tmp/js"
 ok "is read" says '12 of 12 scored, mean 81.00'
 before=$(asked)
 ok "equal answers are sent once" quiet "${judge[@]}" --responses "$tmp/good.msgpack" "twin=$tmp/good.msgpack" --out "$tmp/twin"
@@ -178,5 +178,19 @@ ok "another judge is another panel" fails 2 'another panel' panel --judge http:/
 ok "a panel of one is refused" fails 2 'at least two' "$ASSAY" judge --panel "$tmp/one" --judge "$J" --items "$tmp/items.json" --responses "$tmp/good.msgpack"
 ok "blocks fit the context" quiet "$ASSAY" judge --panel "$tmp/ctx" --judge "$J" --items "$tmp/items.json" --responses "$tmp"/m[2-7].msgpack --context 400
 ok "with fewer answers each, which is said" grep -q 'answers beside the anchors fit the context of 400' "$tmp/err"
+# ---- runs, through make
+for m in 2 3 5; do
+    mkdir -p "$tmp/runs/r$m/eval"
+    cp "$tmp/m$m.msgpack" "$tmp/runs/r$m/eval/responses-1.msgpack"
+    printf '[data]\nrun = %s\n[run]\ntitle = x\n' "$([ $m = 2 ] || echo r2)" > "$tmp/runs/r$m/run.ini"
+done
+sed 's/"id"/"split":"test","id"/; $ s/]$/,{"id":"t","split":"train","instruction":"x","output":""},{"id":"v","split":"val","instruction":"y","output":""}]/' "$tmp/items.json" > "$tmp/test.json"
+ok "the runs have test items" quiet "$ASSAY" split --instruct "$tmp/test.json" --out "$tmp/runs/r2/data"
+make_judge() { make --no-print-directory DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/runs" PANELS_DIR="$tmp/panels" judge "$@"; }
+touch "$tmp/log.before"
+ok "make judge: three runs in a panel" quiet make_judge PANEL=p RUNS="r3 r5 r2" JUDGE="$J"
+ok "with each run under its name" says '^r5.*: pass 1, 12 of 12 items, mean 66.00'
+ok "the runs are as they were" [ "$(find "$tmp/runs" -newer "$tmp/log.before" -type f | wc -l)" = 0 ]
+ok "a run without answers is named" fails 2 'run none has no answers' make_judge PANEL=q RUNS="none" JUDGE="$J"
 exec 7>&-
 done_testing

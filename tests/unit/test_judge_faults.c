@@ -102,7 +102,7 @@ static struct trial judge(const char *script, struct opts o)
                                 .timeout = o.timeout > 0 ? o.timeout : 20,
                                 .max_failed = 1},
                           .exact_tokens = true,
-                          .structured = o.structured,
+                          .structured = o.structured ? JSON_ASK : JSON_AUTO,
                           .asks = 1,
                           .repeat = 1,
                           .price = &price,
