@@ -36,7 +36,10 @@ sums() { (cd "$tmp/runs/tiny" && find . -name '*manifest.json' | sort | xargs sh
 changed() { diff <(echo "$1") <(sums) | sed -n 's/^> [0-9a-f]* *\.\///p' | sed 's/[.\/]*manifest.json//' | sort | tr '\n' ' '; }
 
 go RUN=tiny > "$tmp/log" 2>&1
-is $? 0 "make run: corpus to result" || sed 's/^/# /' "$tmp/log" | tail -20
+if ! is $? 0 "make run: corpus to result"; then # the rest would only say the same again
+    sed 's/^/# /' "$tmp/log" | tail -20
+    done_testing
+fi
 ok "the result is there" test -s "$tmp/runs/tiny/result.msgpack"
 before=$(sums)
 go RUN=tiny > "$tmp/log" 2>&1
@@ -75,11 +78,45 @@ ok "an unknown key is refused with the near miss" grep -q 'did you mean' "$tmp/l
 go RUN=nosuch > "$tmp/log" 2>&1
 ok "an unknown run names those there are" grep -q 'there are:.*tiny' "$tmp/log"
 
-# a result is whole or absent, also after a kill in the middle
+# a result is whole or absent, also after kills at random moments; what is not volatile comes again
+cat > "$tmp/stable.py" <<'PY'
+import json, sys
+VOLATILE = {"hardware", "software", "timing", "started", "ended", "segments"}
+for line in sys.stdin:
+    r = json.loads(line)
+    for key in VOLATILE | {k for k in r if k.startswith("cost")}:
+        r.pop(key, None)
+    r.get("curve", {}).pop("seconds", None)
+    print(json.dumps(r, sort_keys=True))
+PY
+stable() { "$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | python3 "$tmp/stable.py" | sha256sum; }
+want=$(stable)
+ok "a result has metrics to compare" test "$("$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | grep -c '"metrics":\[{')" = 1
+ms() { echo $(($(date +%s%N) / 1000000)); }
+start=$(ms)
 rm -f "$tmp/runs/tiny/result.msgpack.manifest.json"
-cp "$tmp/runs/tiny/result.msgpack" "$tmp/want"
+"$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1
+took=$(($(ms) - start + 1))
+damage=0
+times=5
+[ -n "${LONG:-}" ] && times=20
+for _ in $(seq $times); do
+    rm -f "$tmp/runs/tiny/result.msgpack.manifest.json"
+    "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1 &
+    pid=$!
+    wait_ms=$((RANDOM % took))
+    sleep "$((wait_ms / 1000)).$(printf %03d $((wait_ms % 1000)))"
+    kill -9 $pid 2> /dev/null
+    wait $pid 2> /dev/null
+    # whole (the old one or the new one), never cut
+    "$ASSAY" cat "$tmp/runs/tiny/result.msgpack" > /dev/null 2>&1 || damage=1
+    "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1 || damage=1
+    [ "$(stable)" = "$want" ] || damage=1
+done
+is $damage 0 "kill -9 at random moments, then again: the same result, times and machine left out"
 for n in 1 2; do
-    ASSAY_FAULT=kill:$n "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1
+    rm -f "$tmp/runs/tiny/result.msgpack.manifest.json"
+    (ASSAY_FAULT=kill:$n "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1) 2> /dev/null
     ok "killed at write $n: no manifest" test ! -e "$tmp/runs/tiny/result.msgpack.manifest.json"
 done
 ASSAY_FAULT=write:1 "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2> "$tmp/err"
@@ -87,6 +124,7 @@ is $? 1 "a full disk is exit 1"
 is "$(wc -l < "$tmp/err")" 1 "and one sentence"
 "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1
 is $? 0 "result again after the kills"
+is "$(stable)" "$want" "the same result"
 ok "nothing temporary is left" test -z "$(find "$tmp/runs/tiny" -maxdepth 1 -name '.*tmp*')"
 
 # the run files for real work: make -n says what would be done, with and without DATA
