@@ -14,7 +14,7 @@ struct options {
     struct strs sets, stop;
     int task;
     int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
-        retries, max_requests, shots;
+        retries, max_requests, shots, stride;
     double temperature, top_p, timeout;
 };
 #define AT(m) offsetof(struct options, m)
@@ -38,6 +38,8 @@ static const struct field fields[] = {
     {"template", FIELD_STR, AT(template_), "", .help = "instruct: alpaca, plain or a file"},
     {"window", FIELD_I64, AT(window), "0", 0, 1 << 24,
      .help = "windows: tokens in a window; 0: the model's context"},
+    {"stride", FIELD_I64, AT(stride), "0", 0, 1 << 24,
+     .help = "windows: tokens from one to the next, which alone count; 0: the window, disjoint"},
     {"start", FIELD_I64, AT(start), "", 0, 9e15, .help = "windows: first token of the slice"},
     {"tokens", FIELD_I64, AT(tokens), "", 0, 9e15,
      .help = "windows: tokens predicted; 0: to the end of the split"},
@@ -98,6 +100,7 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
         .template_ = text(a, o->template_, run.finetune.template_),
         .backend = text(a, o->backend, run.train.backend),
         .window = o->window,
+        .stride = o->stride,
         .c = run.eval,
         .stop = o->stop,
         .threads = run.train.threads,

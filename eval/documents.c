@@ -14,7 +14,7 @@ struct reader {
     struct ids ids;
     int64_t *bytes; /* of the texts, in order */
     size_t n, cap;
-    int64_t context, rolled;
+    int64_t context, rolled, words;
     struct sha256 hash;
     struct progress bar;
 };
@@ -34,6 +34,21 @@ static int64_t bytes_of(const struct reader *r)
         if (vocab_bytes(r->v, r->ids.v[i], &s))
             sum += (int64_t)s.n;
     return sum;
+}
+
+static int64_t words_of(struct str s)
+{
+    int64_t n = 0;
+    bool in = false;
+    for (size_t at = 0; at < s.n;) {
+        uint32_t c = utf8_next(s, &at);
+        bool blank = (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+                     c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+                     c == 0x202F || c == 0x205F || c == 0x3000;
+        n += !in && !blank;
+        in = !blank;
+    }
+    return n;
 }
 
 static int next(void *ctx, struct loss_doc *out, struct err *e)
@@ -60,6 +75,7 @@ static int next(void *ctx, struct loss_doc *out, struct err *e)
     }
     r->bytes[r->n++] = (int64_t)d.text.n;
     r->rolled += (int64_t)r->ids.n + 1 > r->context;
+    r->words += words_of(d.text);
     progress_set(&r->bar, docs_fraction(r->docs) * 100, NULL);
     *out = (struct loss_doc){.id = d.id,
                              .ids = r->ids.v,
@@ -92,6 +108,7 @@ int documents_run(struct local_model *l, const struct vocab *v, struct strs path
     }
     sha256_end_hex(&r.hash, out->hash);
     out->rolled = r.rolled;
+    out->words = r.words;
     if (rc == 0 && !out->units.n)
         rc = err_set(e, "%.*s holds no documents", STR_ARG(paths.v[0]));
     if (rc == 0)

@@ -18,6 +18,7 @@ struct documents_result {
     char hash[SHA256_HEX]; /* of all ids and texts, in order */
     int64_t replaced;      /* documents with bad UTF-8, read with U+FFFD */
     int64_t rolled;        /* documents longer than the context */
+    int64_t words;         /* runs of what is no white space (Python's str.split), in the texts */
 };
 /* paths as in formats/doc.h. */
 /* l was opened as eval/loss.h wants it. */

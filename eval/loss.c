@@ -164,7 +164,7 @@ static int flush_all(struct pass *p, struct err *e)
 
 struct windows {
     const struct tokens *t;
-    int64_t start, end, T, n; /* slice [start, end) of the split; n windows */
+    int64_t start, end, T, S, n; /* slice [start, end) of the split; n windows, S apart */
     int64_t vocab, eot;
     int32_t *document; /* [n] in which the window's first target lies, from 1; 0: before any EOT */
 };
@@ -183,14 +183,24 @@ static int windows_make(struct windows *w, const struct gpt2 *m, const struct to
     if (s->window < 1 || s->window > gpt2_config(m)->context)
         return err_code(e, EXIT_USAGE, "windows of %lld for a context of %lld",
                         (long long)s->window, (long long)gpt2_config(m)->context);
+    if (s->stride < 0 || s->stride > s->window)
+        return err_code(e, EXIT_USAGE, "a stride of %lld for windows of %lld", (long long)s->stride,
+                        (long long)s->window);
     *w = (struct windows){.t = t,
                           .start = s->start,
                           .end = s->start + 1 + n,
                           .T = s->window,
+                          .S = s->stride ? s->stride : s->window,
                           .eot = s->eot,
                           .vocab = gpt2_config(m)->vocab};
-    w->n = (n + w->T - 1) / w->T;
+    w->n = n <= w->T ? 1 : 1 + (n - w->T + w->S - 1) / w->S;
     return 0;
+}
+
+/* Place of the first target that window i counts. */
+static int64_t first_counted(const struct windows *w, int64_t i)
+{
+    return w->start + 1 + (i ? w->T + (i - 1) * w->S : 0);
 }
 
 /* Numbers documents by the EOTs seen from the split's start. */
@@ -198,7 +208,7 @@ static int windows_documents(struct windows *w, struct err *e)
 {
     enum { CHUNK = 1 << 16 };
     int32_t *ids = mem_array(CHUNK, sizeof *ids), seen = 0;
-    int64_t next = 0, last = w->start + (w->n - 1) * w->T + 1;
+    int64_t next = 0, last = first_counted(w, w->n - 1);
     int rc = 0;
     w->document = mem_array((size_t)w->n, sizeof *w->document);
     for (int64_t at = 0; at <= last && !rc; at += CHUNK) {
@@ -206,7 +216,7 @@ static int windows_documents(struct windows *w, struct err *e)
         rc = tokens_get(w->t, at, n, w->vocab, ids, e);
         for (int64_t i = 0; i < n && !rc; i++) {
             seen += ids[i] == w->eot;
-            if (at + i == w->start + next * w->T + 1)
+            if (next < w->n && at + i == first_counted(w, next))
                 w->document[next++] = seen;
         }
     }
@@ -263,14 +273,15 @@ int loss_windows(struct gpt2 *m, const struct tokens *t, const struct loss_slice
     progress_begin(&bar, "loss", "tokens", (double)(w.end - w.start - 1), 0);
     p.progress = &bar;
     for (int64_t i = 0; i < w.n; i++) {
-        int64_t at = w.start + i * w.T, n = w.end - 1 - at < w.T ? w.end - 1 - at : w.T;
+        int64_t at = w.start + i * w.S, n = w.end - 1 - at < w.T ? w.end - 1 - at : w.T;
+        int64_t from = first_counted(&w, i) - 1 - at; /* targets before it were counted already */
         if (tokens_get(t, at, n + 1, w.vocab, ids, e))
             goto end;
         struct loss_unit *u = unit_add(out);
         u->id = str_printf(&out->arena, "w%06lld", (long long)i);
-        u->tokens = n;
-        u->bytes = bytes_of(&t->info.token_bytes, ids + 1, n);
-        if (row_add(&p, out->n - 1, ids, ids + 1, n, 0, e))
+        u->tokens = n - from;
+        u->bytes = bytes_of(&t->info.token_bytes, ids + 1 + from, n - from);
+        if (row_add(&p, out->n - 1, ids, ids + 1, n, from, e))
             goto end;
     }
     rc = flush_all(&p, e);

@@ -4,6 +4,9 @@
  * of the slice) and predicts the T ids from s + w T + 1 on: disjoint windows with one carried
  * token; the slice's first token is context only, every other is predicted once, and the last
  * window is as short as it comes out. Depends on T: another context is another measure.
+ * With a stride S < T windows overlap: they start S apart, the first counts all its targets and each
+ * later one only its last S, which have at least T - S ids of context (the sliding window of Hugging
+ * Face's page on perplexity). A window's unit holds what it counts.
  *
  * Documents: each alone: EOT, its ids, EOT; all but the first are predicted, so the end counts.
  * A document longer than the context is read in overlapping windows T/2 apart: the first counts all
@@ -53,7 +56,7 @@ struct loss_slice {
     int64_t start;  /* of the split: this token is context only */
     int64_t tokens; /* predicted, behind start; 0: to the split's end */
     int64_t window; /* T, at most the model's context */
-    int64_t batch;  /* rows at once */
+    int64_t stride; /* S, 1 to T; 0: T, disjoint */
     int64_t eot;    /* -1: unknown, then all is one document */
 };
 /* bytes of an id come from t->info.token_bytes. A slice beyond the split is an error. */

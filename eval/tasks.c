@@ -83,6 +83,10 @@ static int windows_facts(struct stage *st, const struct tokens *t, const struct 
     put_text(id, "vocab", t->info.vocab_hash.n ? t->info.vocab_hash : STR_LIT("unknown"));
     json_put(id, "context", json_of_int(s->window));
     json_put(id, "window", json_of_z("disjoint, 1 token carried, tail counted"));
+    if (s->stride && s->stride < s->window)
+        put_text(id, "window",
+                 str_printf(a, "%lld apart, the last %lld counted, tail counted",
+                            (long long)s->stride, (long long)s->stride));
     json_put(id, "precision", json_of_z(precision));
     stage_fact(st, "identity", id);
     loss_facts(st, u, totals);
@@ -125,6 +129,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
     struct loss_slice s = {.start = j->c.start,
                            .tokens = j->c.tokens,
                            .window = j->window ? j->window : l.config.context,
+                           .stride = j->stride,
                            .eot = t.info.eot};
     if (loss_windows(l.m, &t, &s, &u, &totals, e) ||
         windows_facts(st, &t, &s, &u, &totals, l.config.vocab, a, e) ||
@@ -164,6 +169,8 @@ int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err
     stage_setting(&st, "start", arena_printf(a, "%lld", (long long)j->c.start));
     stage_setting(&st, "tokens", arena_printf(a, "%lld", (long long)j->c.tokens));
     stage_setting(&st, "window", arena_printf(a, "%lld", (long long)j->window));
+    if (j->stride)
+        stage_setting(&st, "stride", arena_printf(a, "%lld", (long long)j->stride));
     rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : windows_work(j, &st, to, a, e);
 out:
     stage_release(&st);
@@ -191,6 +198,10 @@ static void documents_facts(struct stage *st, const struct documents_result *r,
     stage_fact(st, "clusters", json_of_z("documents"));
     stage_fact(st, "replaced", json_of_int(r->replaced));
     stage_fact(st, "rolled", json_of_int(r->rolled));
+    stage_fact(st, "words", json_of_int(r->words));
+    stage_fact(st, "words_are", json_of_z("runs of what is no white space in the texts as given"));
+    if (r->words > 0)
+        stage_fact(st, "ppl_word", json_of_num(exp(r->totals.nats / (double)r->words)));
     if (!r->gap.n)
         return;
     struct json *o = json_obj();
@@ -206,9 +217,11 @@ static void documents_line(const struct documents_result *r, FILE *to)
     fprintf(to, "documents: ");
     if (t->bytes > 0)
         fprintf(to, "bits_byte %.6f, ", t->nats / log(2) / (double)t->bytes);
-    fprintf(to, "nll_token %.6f; %lld documents, %lld tokens, %lld bytes",
-            t->nats / (double)t->tokens, (long long)t->documents, (long long)t->tokens,
-            (long long)t->bytes);
+    fprintf(to, "nll_token %.6f", t->nats / (double)t->tokens);
+    if (r->words > 0)
+        fprintf(to, ", ppl_word %.4f", exp(t->nats / (double)r->words));
+    fprintf(to, "; %lld documents, %lld tokens, %lld bytes, %lld words", (long long)t->documents,
+            (long long)t->tokens, (long long)t->bytes, (long long)r->words);
     if (isfinite(r->gap.mean))
         fprintf(to, "; %+.4f +- %.4f bits a document above the oracle", r->gap.mean, r->gap.se);
     fputc('\n', to);

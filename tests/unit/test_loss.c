@@ -116,6 +116,56 @@ static void test_windows(void)
     toy_close(&m);
 }
 
+/* Windows of T ids, S apart: the first counts all, later ones the last S of theirs. */
+static double want_strided(const struct toy *m, int64_t i, int64_t T, int64_t S, int64_t *tokens)
+{
+    double sum = 0;
+    *tokens = 0;
+    for (int64_t t = i ? T - S : 0; t < T && i * S + t + 1 < N; t++) {
+        sum += toy_nats(m, ids[i * S + t], (int)t, ids[i * S + t + 1]);
+        ++*tokens;
+    }
+    return sum;
+}
+
+static void test_stride(void)
+{
+    static const int64_t strides[] = {1, 3, 4, 7};
+    struct toy m;
+    struct tokens t;
+    struct err e = {0};
+    make_ids(N, (const int[]){0, 30, 31, 60, -1});
+    CHECK(!toy_open(&m, loss_rows(TOY_T), 1, false, 1.5, &e) && !make_shards(ids, N, &t, &e),
+          "toy opens %s", e.msg);
+    for (size_t k = 0; k < 4; k++) {
+        struct loss_units u = {0};
+        struct loss_totals s;
+        struct loss_slice slice = {.window = TOY_T, .stride = strides[k], .eot = EOT};
+        bool same = loss_windows(m.m, &t, &slice, &u, &s, &e) == 0;
+        for (size_t i = 0; same && i < u.n; i++) {
+            int64_t tokens;
+            double want = want_strided(&m, (int64_t)i, TOY_T, strides[k], &tokens);
+            same = fabs(u.v[i].nats - want) <= 2e-5 && u.v[i].tokens == tokens;
+        }
+        CHECK(same, "windows of 8, %lld apart, cost what the formula says", (long long)strides[k]);
+        CHECK_INT(s.tokens, N - 1, "and count every token but the first once");
+        loss_units_release(&u);
+    }
+    struct loss_units a = {0}, b = {0};
+    struct loss_totals s;
+    struct loss_slice whole = {.window = TOY_T, .stride = TOY_T, .eot = EOT},
+                      plain = {.window = TOY_T, .eot = EOT}, bad = {.window = 4, .stride = 5};
+    CHECK(!loss_windows(m.m, &t, &whole, &a, &s, &e) &&
+              !loss_windows(m.m, &t, &plain, &b, &s, &e) && a.n == b.n &&
+              a.v[3].nats == b.v[3].nats,
+          "a stride of the window is disjoint windows, to the bit");
+    loss_units_release(&a);
+    loss_units_release(&b);
+    CHECK(loss_windows(m.m, &t, &bad, &a, &s, &e) == -1, "refused: %s", e.msg);
+    tokens_close(&t);
+    toy_close(&m);
+}
+
 /* The same bits whatever the threads and whatever stands beside a window: a slice of the same
  * windows, the whole split. */
 static void test_independent(void)
@@ -347,6 +397,7 @@ static void test_oracle(void)
 int main(void)
 {
     test_windows();
+    test_stride();
     test_independent();
     test_blocks();
     test_numbers();
