@@ -39,6 +39,8 @@ static int set_base(struct chat_target *t, const char *base, const char *what, s
         n--;
     t->server = arena_bytes(a, base, n);
     t->url = arena_printf(a, "%s%s", t->server, t->dialect->path);
+    if (t->dialect->complete_path)
+        t->complete_url = arena_printf(a, "%s%s", t->server, t->dialect->complete_path);
     return 0;
 }
 
@@ -250,6 +252,7 @@ static void anthropic_body(const struct chat_target *t, const struct request *q,
 
 const struct chat_dialect chat_openai = {.name = "openai",
                                          .path = "/chat/completions",
+                                         .complete_path = "/completions",
                                          .body = openai_body,
                                          .key_header = "Authorization: Bearer "};
 const struct chat_dialect chat_ollama = {.name = "ollama",

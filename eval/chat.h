@@ -23,13 +23,14 @@
 /* Where requests go; parsed from a model's spec. */
 struct chat_target {
     const struct chat_dialect *dialect;
-    const char *url;      /* whole, of the chat call */
-    const char *model;    /* as asked */
-    const char *server;   /* "http://127.0.0.1:11434", for sentences */
-    const char *key_name; /* environment variable of the key */
-    const char *key;      /* NULL: none. Never printed */
-    bool new_tokens_name; /* max_completion_tokens instead of max_tokens */
-    int64_t num_ctx;      /* ollama: context asked for */
+    const char *url;          /* whole, of the chat call */
+    const char *complete_url; /* of the legacy completions call; NULL: it has none */
+    const char *model;        /* as asked */
+    const char *server;       /* "http://127.0.0.1:11434", for sentences */
+    const char *key_name;     /* environment variable of the key */
+    const char *key;          /* NULL: none. Never printed */
+    bool new_tokens_name;     /* max_completion_tokens instead of max_tokens */
+    int64_t num_ctx;          /* ollama: context asked for */
 };
 
 enum chat_kind {
@@ -51,7 +52,8 @@ struct chat_reply {
 
 struct chat_dialect {
     const char *name;
-    const char *path; /* behind the base URL */
+    const char *path;          /* behind the base URL */
+    const char *complete_path; /* of the legacy completions; NULL: none */
     void (*body)(const struct chat_target *t, const struct request *q, struct buf *out);
     const char *key_header;   /* "Authorization: Bearer ", then the key */
     const char *extra_header; /* sent with each request; NULL: none */

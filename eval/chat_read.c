@@ -70,7 +70,8 @@ static bool out_of_money(const struct gathered *g)
 
 static bool names_parameter(const struct gathered *g)
 {
-    return g->param.n > 0 && !str_eqz(g->param, "messages") && !str_starts(g->param, "messages[");
+    return g->param.n > 0 && !str_eqz(g->param, "messages") && !str_eqz(g->param, "prompt") &&
+           !str_starts(g->param, "messages[");
 }
 
 static bool is_html(const struct http_reply *h)

@@ -22,6 +22,7 @@
 #include "base/rng.h"
 #include "base/thread.h"
 #include "eval/chat.h"
+#include "eval/complete.h"
 
 #define RETRY_AFTER_MAX 120.0
 #define BACKOFF_FIRST   0.5
@@ -224,7 +225,10 @@ static void arrived(void *ctx, const struct http_reply *h)
     struct chat_reply c;
     struct arena a = {0};
     m->model->timed_out += h->timed_out;
-    chat_read(&m->target, h, &c, &a);
+    if (j->q.kind == REQUEST_LOGPROB)
+        complete_read(&m->target, &j->q, h, &c, &a);
+    else
+        chat_read(&m->target, h, &c, &a);
     switch (c.kind) {
     case CHAT_ANSWER:
         give_answer(m, j, &c);
@@ -254,8 +258,12 @@ static int send_job(struct http_model *m, struct job *j)
         stop(m, EXIT_INCOMPLETE, why);
         return 0;
     }
-    m->target.dialect->body(&m->target, &j->q, &body);
-    struct http_request r = {.url = m->target.url,
+    bool logprobs = j->q.kind == REQUEST_LOGPROB;
+    if (logprobs)
+        complete_body(&m->target, &j->q, &body);
+    else
+        m->target.dialect->body(&m->target, &j->q, &body);
+    struct http_request r = {.url = logprobs ? m->target.complete_url : m->target.url,
                              .headers = m->headers,
                              .body = buf_str(&body),
                              .timeout = m->o.timeout,
@@ -291,14 +299,8 @@ static int take(struct http_model *m, request_next_fn *next)
             return -1;
         if (rc == 0) {
             m->drained = true;
-        } else if (j->q.kind != REQUEST_GENERATE) {
-            struct response r = {.finish = FINISH_ERROR,
-                                 .detail = STR_LIT("a chat server gives no log-probabilities"),
-                                 .model = str_z(m->target.model),
-                                 .tokens_in = FIELD_NONE_I64,
-                                 .tokens_out = FIELD_NONE_I64};
-            give(m, j, &r);
-            i--;
+        } else if (j->q.kind == REQUEST_LOGPROB && complete_refuses(&m->target, &j->q)) {
+            stop(m, EXIT_FAILED, complete_refuses(&m->target, &j->q));
         } else {
             j->state = JOB_WAITING;
             busy++;

@@ -95,6 +95,19 @@ sum=$(post completions "{\"prompt\":[$eot,$ids,$eot],\"max_tokens\":0,\"echo\":t
 is "$sum" "$(printf %.3f "$nats")" "the echoed prompt's log-probabilities are the document's loss"
 is "$(post completions '{"prompt":"The","max_tokens":0,"echo":true}' choices.0.text usage.completion_tokens | tr '\n' ' ')" "The 0 " "echo alone makes nothing"
 
+# ---- a choice task over the server, and over the checkpoint itself
+printf '%s\n' '{"query":"The old man","choices":["was here.","blue of the"],"gold":0}' \
+    '{"query":"In the house ","choices":["a","the dog was","of On"],"gold":1}' > "$tmp/choice.jsonl"
+choice=("$ASSAY" eval --task choice --task-file pipelines/tasks/copa.ini --items "$tmp/choice.jsonl")
+quiet "${choice[@]}" --model "$tmp/m" --vocab "$tmp/v.tiktoken" --threads 1 --out "$tmp/near.msgpack"
+ok "a choice task over HTTP" quiet "${choice[@]}" --model "$url#tiny" --out "$tmp/far.msgpack"
+values() { "$ASSAY" cat "$1" | grep -o '"choice_[a-z]*":\[[^]]*\]' | tr -c '0-9.\n-' ' ' | awk '{for (i = 1; i <= NF; i++) printf "%.4f ", $i; print ""}'; }
+is "$(values "$tmp/far.msgpack")" "$(values "$tmp/near.msgpack")" "has the log-probabilities, tokens and greedy flags of the checkpoint"
+sed 's/^encoding.*//; $a encoding = apart' pipelines/tasks/copa.ini > "$tmp/apart.ini"
+ok "what a server can't do is refused by name" fails 1 "encodes texts as a whole" "$ASSAY" eval --task choice --task-file "$tmp/apart.ini" --items "$tmp/choice.jsonl" --model "$url#tiny" --out "$tmp/no.msgpack"
+ok "and leaves no file" [ ! -e "$tmp/no.msgpack" ]
+ok "so is another model" fails 1 "this server has" "${choice[@]}" --model "$url#huge" --out "$tmp/no.msgpack"
+
 # ---- company: results are the request's own
 body() { printf '{"prompt":"The old","max_tokens":40,"temperature":0.9,"top_p":0.95,"seed":%s}' "$1"; }
 for k in 1 2 3 4 5 6 7 8 9 10 11 12; do post completions "$(body $k)" choices.0.text > "$tmp/alone.$k"; done
