@@ -25,7 +25,7 @@ static const struct metric *find_metric(const struct result *r, struct str name,
 
 /* Nats a token, bits a byte and bits above the oracle of the same items are one measurement in three
  * units: the one that stands here counts, the others are exploratory. NULL: m counts itself. */
-static const char *counted_as(const struct result *r, const struct metric *m)
+const char *compare_counted_as(const struct result *r, const struct metric *m)
 {
     static const char *const units[] = {"bits_byte", "nll_token", "excess_bits_byte", NULL};
     size_t own = 0;
@@ -51,7 +51,7 @@ static void judge_checkpoints(struct comparison *c, double level)
             d->p_holm = NAN;
             if (r == c->baseline || !d->m || !d->base || (d->refused && !d->allowed))
                 continue;
-            d->same_as = counted_as(&c->run[r], d->m);
+            d->same_as = compare_counted_as(&c->run[r], d->m);
             if (d->m->primary && !d->same_as && !d->est.why) {
                 who[n] = d;
                 p[n++] = d->est.p;

@@ -6,7 +6,8 @@
  *
  * Each difference has two verdicts. "These checkpoints": paired over items, cluster jackknife, p by
  * sign flips, Holm over primary metrics x runs. "These recipes": seed noise, t over runs of a group
- * with pooled sd; with one seed in an arm it is not estimable unless a group's sd is borrowed.
+ * with pooled sd, Holm over primary metrics x recipes; with one seed in an arm it is not estimable
+ * unless a group's sd is borrowed.
  */
 #ifndef PIPELINES_COMPARE_H
 #define PIPELINES_COMPARE_H
@@ -50,6 +51,7 @@ struct recipe {
     bool same; /* the baseline's own group: only its noise is told */
     int64_t seeds, base_seeds;
     struct estimate est;
+    double p_holm;   /* over the primary metrics x recipes; NaN: exploratory or not estimable */
     const char *why; /* not estimable because... */
     enum verdict verdict;
     double sd; /* of seeds, pooled or borrowed; NaN: unknown */

@@ -133,9 +133,10 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
         if (x->why)
             buf_printf(out, "not estimable, %s", x->why);
         else
-            buf_printf(out, "%s, %+.*f [%+.*f, %+.*f], p %.3g, df %.0f", verdict_names[x->verdict],
-                       digits, x->est.value, digits, x->est.lo, digits, x->est.hi, x->est.p,
-                       x->est.df);
+            buf_printf(out, "%s, %+.*f [%+.*f, %+.*f], p%s %.3g, df %.0f",
+                       verdict_names[x->verdict], digits, x->est.value, digits, x->est.lo, digits,
+                       x->est.hi, isnan(x->p_holm) ? "" : " (Holm)",
+                       isnan(x->p_holm) ? x->est.p : x->p_holm, x->est.df);
     }
     if (x->sd > 0) {
         /* chi-square interval of an sd: what df seeds can know of it */
@@ -382,6 +383,7 @@ static struct json *json_recipe(const struct recipe *x)
         json_put(o, "not_estimable", json_of_z(x->why));
     else
         json_put(o, "difference", json_estimate(&x->est));
+    json_put(o, "p_holm", json_of_num(x->p_holm));
     json_put(o, "these_recipes", json_of_z(verdict_names[x->verdict]));
     return o;
 }

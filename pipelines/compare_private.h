@@ -9,6 +9,8 @@
 void compare_pair(struct delta *d, double level, struct arena *a);
 /* Fills the recipes of every metric. */
 void compare_recipes(struct comparison *c, const struct compare_options *o);
+/* The metric of r that m, the same items in another unit, is counted as; NULL: it counts itself. */
+const char *compare_counted_as(const struct result *r, const struct metric *m);
 enum verdict compare_verdict(const struct estimate *est, double p, double level,
                              bool higher_better);
 

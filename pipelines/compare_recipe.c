@@ -110,8 +110,38 @@ static void judge_recipe(struct comparison *c, const struct compared_metric *k, 
     if (x->sd > 0 && na && nb)
         x->mde = x->sd * sqrt(1.0 / (double)na + 1.0 / (double)nb) * stats_mde_se((double)x->sd_df);
     x->needed = x->sd > 0 && x->effect != 0 ? stats_seeds_needed(x->sd, fabs(x->effect)) : 0;
+    x->p_holm = NAN;
     x->verdict = x->why ? VERDICT_NOT_ESTIMABLE
                         : compare_verdict(&x->est, x->est.p, o->level, higher_better);
+}
+
+/* Twenty recipes against one are twenty chances to look better: Holm over all that count. */
+static void correct(struct comparison *c, const struct compare_options *o)
+{
+    size_t room = 1, n = 0;
+    for (size_t k = 0; k < c->nmetrics; k++)
+        room += c->metric[k].nrecipes;
+    double *p = arena_array(&c->arena, room, sizeof *p);
+    struct recipe **who = arena_array(&c->arena, room, sizeof *who);
+    bool *higher = arena_array(&c->arena, room, sizeof *higher);
+    for (size_t k = 0; k < c->nmetrics; k++) {
+        const struct metric *base = c->metric[k].delta[c->baseline].m;
+        if (!base || !base->primary || compare_counted_as(&c->run[c->baseline], base))
+            continue;
+        for (size_t i = 0; i < c->metric[k].nrecipes; i++) {
+            struct recipe *x = &c->metric[k].recipe[i];
+            if (x->why)
+                continue;
+            who[n] = x;
+            higher[n] = base->higher_better;
+            p[n++] = x->est.p;
+        }
+    }
+    stats_holm(p, n);
+    for (size_t i = 0; i < n; i++) {
+        who[i]->p_holm = p[i];
+        who[i]->verdict = compare_verdict(&who[i]->est, p[i], o->level, higher[i]);
+    }
 }
 
 void compare_recipes(struct comparison *c, const struct compare_options *o)
@@ -134,4 +164,5 @@ void compare_recipes(struct comparison *c, const struct compare_options *o)
             judge_recipe(c, m, x, o, base->higher_better);
         }
     }
+    correct(c, o);
 }

@@ -194,7 +194,7 @@ static void metric_table(struct page *p, const struct compared_metric *k, const 
 static void recipe_table(struct page *p, const struct compared_metric *k)
 {
     static const char *const head[] = {"recipe",       "seeds",        "baseline's seeds",
-                                       "difference",   "95% interval", "p",
+                                       "difference",   "95% interval", "p (Holm)",
                                        "seed sd (df)", "would show",   "these recipes"};
     enum { COLUMNS = sizeof head / sizeof head[0] };
     struct arena *a = p->a;
@@ -211,7 +211,7 @@ static void recipe_table(struct page *p, const struct compared_metric *k)
         x[4] = r->why ? "-"
                       : arena_printf(a, "%s to %s", report_number(a, r->est.lo, w),
                                      report_number(a, r->est.hi, w));
-        x[5] = r->why ? "-" : arena_printf(a, "%.4f", r->est.p);
+        x[5] = r->why ? "-" : arena_printf(a, "%.4f", isnan(r->p_holm) ? r->est.p : r->p_holm);
         x[6] = r->sd > 0 ? arena_printf(a, "%.3g (%lld)", r->sd, (long long)r->sd_df) : "-";
         x[7] = report_number(a, r->mde, r->mde);
         x[8] = r->why ? arena_printf(a, "%s%s", r->same ? "" : "not estimable: ", r->why)

@@ -194,6 +194,16 @@ static void comparability(void)
         "excess_bits_byte documents documents rule precision",
         "acc_exact instruct items template decoding scorer scorer_version",
         "f1_overlap instruct items template decoding scorer scorer_version",
+        "acc hellaswag task items encoding shots scorer scorer_version",
+        "acc_norm_char hellaswag task items encoding shots scorer scorer_version",
+        "acc_norm_byte hellaswag task items encoding shots scorer scorer_version",
+        "acc_norm_token hellaswag task items encoding shots scorer scorer_version",
+        "acc_greedy hellaswag task items encoding shots scorer scorer_version",
+        "nats_answer hellaswag task items encoding shots scorer scorer_version",
+        "ifeval_prompt_strict ifeval items template decoding scorer scorer_version",
+        "ifeval_prompt_loose ifeval items template decoding scorer scorer_version",
+        "ifeval_inst_strict ifeval items template decoding scorer scorer_version",
+        "ifeval_inst_loose ifeval items template decoding scorer scorer_version",
         "judge_single instruct items template decoding protocol prompt judge served"};
     size_t n = sizeof rows / sizeof rows[0];
     for (size_t i = 0; i < n; i++) {
@@ -287,6 +297,30 @@ static void counting(void)
     compare_release(&c);
 }
 
+/* Several recipes against one: each p is Holm's. */
+static void many_recipes(void)
+{
+    struct err e;
+    struct comparison c;
+    struct result r[12];
+    static const double effect[] = {0, 0.025, 0.2, 0.025};
+    static const double luck[] = {0, 0.01, -0.01};
+    for (int i = 0; i < 12; i++)
+        r[i] = make_result("x", arena_printf(&arena, "g%d", i / 3), i,
+                           make_metric("bits_byte", 60, 1, effect[i / 3] + luck[i % 3], 0, 1));
+    compare_runs(&c, r, 12, &plain, &e);
+    const struct recipe *x = c.metric[0].recipe;
+    CHECK(x[1].est.p < 0.05 && x[1].verdict == VERDICT_NOT_SEEN,
+          "p %.3f alone, %.3f among three recipes: no difference seen", x[1].est.p, x[1].p_holm);
+    CHECK_NEAR(x[1].p_holm, 2 * x[1].est.p, 1e-12, "the second smallest counts twice");
+    CHECK_NEAR(x[2].p_holm, 3 * x[2].est.p, 1e-12, "the smallest three times");
+    CHECK_INT(x[2].verdict, VERDICT_WORSE, "and a large effect stays");
+    compare_release(&c);
+    compare_runs(&c, r, 6, &plain, &e);
+    CHECK_INT(c.metric[0].recipe[1].verdict, VERDICT_WORSE, "the same alone is seen");
+    compare_release(&c);
+}
+
 /* Values from somebody's page: no items to pair, but seeds to count. */
 static void entered(void)
 {
@@ -355,6 +389,7 @@ int main(void)
     refusing();
     comparability();
     counting();
+    many_recipes();
     entered();
     draws();
     recipes();
