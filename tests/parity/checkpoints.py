@@ -3,7 +3,7 @@ gguf package: logits and values side by side.
 
     python checkpoints.py ASSAY SHARED_DATA [KEEP_FOLDER]
 
-needs torch, transformers, safetensors, numpy and gguf. Written here with other people's code or by
+needs torch, transformers, safetensors, numpy and gguf; with xllamacpp llama.cpp runs the GGUF. Written here with other people's code or by
 their documented layout: a transformers folder in one file, in shards, in bf16 and fp16; an
 LLMs-from-scratch state dict (q, k and v apart, nn.Linear); a model file of llm.c (fp32, padded rows).
 With KEEP_FOLDER the folders stay. Last run: docs/metrics.md.
@@ -105,6 +105,25 @@ def gguf_check(path, model):
     return worst, seen == len(have), reader
 
 
+def llama_cpp(say, tool, path, base, tokenizer):
+    """Greedy continuations by llama.cpp (in the package xllamacpp) and by assay."""
+    try:
+        import xllamacpp
+    except ImportError:
+        print("# xllamacpp is not installed: llama.cpp is not tried")
+        return
+    p = xllamacpp.CommonParams()
+    p.model.path, p.n_ctx, p.n_parallel, p.cpuparams.n_threads = path, 512, 1, 1
+    server, same, n = xllamacpp.Server(p), 0, 0
+    for ids in ([1, 2, 3], [500, 20, 7, 300, 41], [999], [10] * 5, list(range(100, 160)), [0, 0, 0, 52], [0, 0, 195, 731]):
+        r = server.handle_completions({"prompt": ids, "n_predict": 32, "temperature": 0, "cache_prompt": False})
+        out = subprocess.run([tool, "sample", "--model", base, "--prompt-ids", ",".join(map(str, ids)), "--ids",
+                              "--max-new-tokens", "32"], check=True, capture_output=True, text=True).stdout
+        n += 1
+        same += tokenizer.decode([int(i) for i in out.split(",")]) == r["choices"][0]["text"]
+    say(same == n, f"llama.cpp runs it: {same} of {n} greedy continuations of 32 tokens are the same")
+
+
 def main():
     tool, data = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     bad = 0
@@ -156,6 +175,7 @@ def main():
         given = GGUFReader(f"{data}/model/tiny-random-gpt2/tiny-random-gpt2-f32.gguf")
         say({t.name for t in given.tensors} - {"output.weight"} == {t.name for t in reader.tensors},
             "the same tensors as a file that llama.cpp runs, but for a second copy of the tied head")
+        llama_cpp(say, tool, f"{tmp}/m.gguf", base, tokenizer)
         fields = {k for k in given.fields if k.startswith(("gpt2.", "tokenizer.", "general.architecture"))}
         print("# keys it has and we do not:", sorted(fields - set(reader.fields)))
         print("# keys we have and it does not:", sorted(k for k in set(reader.fields) - set(given.fields)))

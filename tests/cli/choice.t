@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Choices, export and loading from the outside, against lm-evaluation-harness's and transformers' own
+# numbers (tests/golden/lm_eval.jsonl, made by tests/parity/lm_eval_choice.py), and faults.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+data=${ASSAY_DATA:-../shared/data}
+fails() { # exit words command...
+    local want=$1 words=$2 rc
+    shift 2
+    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
+    rc=$?
+    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
+    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
+    return 1
+}
+quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
+if [ ! -f "$data/model/tiny-random-gpt2/model.safetensors" ]; then
+    skip "model/tiny-random-gpt2"
+    done_testing
+fi
+mkdir "$tmp/m"
+cp tests/golden/tiny-gpt2/*.json "$data/model/tiny-random-gpt2/model.safetensors" "$tmp/m"
+choice() { # task rows out options...
+    local t=$1 rows=$2 out=$3
+    shift 3
+    "$ASSAY" eval --task choice --model "$tmp/m" --task-file "pipelines/tasks/$t.ini" --items "$rows" --out "$out" "$@"
+}
+
+# ---- against lm-evaluation-harness, item by item
+for t in piqa copa winogrande; do
+    head -60 "$data/eval/$t.jsonl" > "$tmp/$t.jsonl"
+    ok "$t is asked" quiet choice $t "$tmp/$t.jsonl" "$tmp/$t.msgpack" --items-out "$tmp/$t.items.msgpack"
+    ok "the line says what it is" grep -q "^$t: acc 0.[0-9]*, acc_norm_char .*; 60 items$" "$tmp/out"
+    grep "\"task\": \"$t\"" tests/golden/lm_eval.jsonl > "$tmp/want"
+    "$ASSAY" cat "$tmp/$t.msgpack" > "$tmp/have"
+    is "$(paste -d'|' "$tmp/want" "$tmp/have" | perl -ne '
+        my ($w, $h) = split /\|/;
+        my @w = $w =~ /"logprob": \[([^\]]*)\]/ ? split(/, /, $1) : ();
+        my @h = $h =~ /"choice_logprob":\[([^\]]*)\]/ ? split(/,/, $1) : ();
+        my ($acc) = $w =~ /"acc": ([0-9.]+)/;
+        $bad++ if @w != 2 || @h != 2 || abs($w[0] - $h[0]) > 1e-3 || abs($w[1] - $h[1]) > 1e-3;
+        $bad++ if ($w[0] > $w[1]) != ($h[0] > $h[1]);
+        $n++; END { print "$n items, ", $bad + 0, " differ" }')" "60 items, 0 differ" "$t: log-likelihoods are those of lm-evaluation-harness to 1e-3, choices the same"
+    for s in choice:acc choice_char:acc_norm; do
+        [ $t = winogrande ] && [ $s = choice_char:acc_norm ] && continue
+        quiet "$ASSAY" score --scorer ${s%:*} --items "$tmp/$t.items.msgpack" --responses "$tmp/$t.msgpack" --out "$tmp/$t.${s%:*}.msgpack"
+        is "$("$ASSAY" cat "$tmp/$t.${s%:*}.msgpack" | grep -o '"value":[0-9.]*' | cut -d: -f2 | tr '\n' ' ')" \
+            "$(grep -o "\"${s#*:}\": [0-9.]*" "$tmp/want" | awk '{printf "%.1f ", $2}')" "$t: ${s#*:} is the same on every item"
+    done
+done
+quiet choice copa "$tmp/copa.jsonl" "$tmp/b.msgpack" --batch 1 --threads 1
+quiet choice copa "$tmp/copa.jsonl" "$tmp/c.msgpack" --batch 32 --threads 2
+cmp -s "$tmp/b.msgpack" "$tmp/c.msgpack" && cmp -s "$tmp/b.msgpack" "$tmp/copa.msgpack"
+result $? "batch and threads change no bit"
+
+# ---- few-shot
+quiet choice copa "$tmp/copa.jsonl" "$tmp/s3.msgpack" --shots 3 --items-out "$tmp/s3.items.msgpack"
+is "$("$ASSAY" cat "$tmp/s3.items.msgpack" | head -1 | grep -o '\\n\\n' | wc -l)" 3 "three shots, a blank line behind each"
+quiet choice copa "$tmp/copa.jsonl" "$tmp/s3b.msgpack" --shots 3
+cmp -s "$tmp/s3.msgpack" "$tmp/s3b.msgpack"
+result $? "the same seed draws the same shots"
+quiet choice copa "$tmp/copa.jsonl" "$tmp/s3c.msgpack" --shots 3 --seed 2
+! cmp -s "$tmp/s3.msgpack" "$tmp/s3c.msgpack"
+result $? "another seed others"
+ok "an item is none of its own shots" test "$("$ASSAY" cat "$tmp/s3.items.msgpack" | perl -ne 'my ($i) = /"instruction":"((?:[^"\\]|\\.)*)"/; my ($c) = /"contexts":\["((?:[^"\\]|\\.)*)"\]/; my $k = () = $c =~ /\Q$i\E/g; $bad++ if $k != 1; END { print $bad + 0 }')" = 0
+fails 1 'want more than 60 rows' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --shots 60
+result $? "more shots than rows are refused"
+
+# ---- bad input
+head -2 "$tmp/copa.jsonl" > "$tmp/gold.jsonl"
+echo '{"query": "a", "choices": ["b", "c"], "gold": 2}' >> "$tmp/gold.jsonl"
+fails 1 'gold.jsonl:3.*gold "2" is none of 2 choices' choice copa "$tmp/gold.jsonl" "$tmp/x.msgpack"
+result $? "a gold that is no choice is named with its line"
+fails 1 'no value at "choices"' choice copa "$data/eval/winogrande.jsonl" "$tmp/x.msgpack"
+result $? "rows of another task are refused by the missing key"
+fails 2 'neither a task file nor a task of the tool' "$ASSAY" eval --task choice --model "$tmp/m" --task-file nowhere --items "$tmp/copa.jsonl" --out "$tmp/x.msgpack"
+result $? "an unknown task is a usage error"
+fails 2 'no filter is called "tirm"' sh -c "printf '[task]\nprompt = {query|tirm}\nchoices = {choices}\n' > '$tmp/bad.ini'; '$ASSAY' eval --task choice --model '$tmp/m' --task-file '$tmp/bad.ini' --items '$tmp/copa.jsonl' --out '$tmp/x.msgpack'"
+result $? "a filter that is none is refused before anything runs"
+perl -e 'my $w = join " ", map { "word$_" } 1..700; print "{\"query\": \"a\", \"choices\": [\"b\", \"$w\"], \"gold\": 0}\n"' > "$tmp/long.jsonl"
+cat "$tmp/copa.jsonl" >> "$tmp/long.jsonl"
+quiet choice copa "$tmp/long.jsonl" "$tmp/long.msgpack"
+ok "a choice beyond the context fails alone and is counted" grep -q '61 items, 0 invalid, 1 failed' "$tmp/out"
+
+# ---- a broken model: NaN is invalid, never choice 0
+mkdir "$tmp/nan"
+cp "$tmp"/m/*.json "$tmp/nan"
+perl -e 'local $/; open F, "<:raw", $ARGV[0]; $_ = <F>; my $n = unpack "Q<", $_; my ($o) = substr($_, 8, $n) =~ /"(?:transformer\.)?ln_f\.bias":\{[^}]*"data_offsets":\[(\d+)/; substr($_, 8 + $n + $o, 4) = pack "f<", "nan"; print' "$tmp/m/model.safetensors" > "$tmp/nan/model.safetensors"
+quiet "$ASSAY" eval --task choice --model "$tmp/nan" --task-file pipelines/tasks/copa.ini --items "$tmp/copa.jsonl" --out "$tmp/nan.msgpack" --items-out "$tmp/nan.items.msgpack"
+ok "NaN makes items invalid and counts them" grep -q '^copa: 60 items, 60 invalid' "$tmp/out"
+quiet "$ASSAY" score --scorer choice --items "$tmp/nan.items.msgpack" --responses "$tmp/nan.msgpack" --out "$tmp/nan.s.msgpack"
+is "$("$ASSAY" cat "$tmp/nan.s.msgpack" | grep -c 'parse_failed.*not a number')" 60 "and the scorer gives them no value"
+ok "the mean is bounded" sh -c "grep -q '\"lowest\": 0' '$tmp/nan.s.msgpack.manifest.json' && grep -q '\"highest\": 1' '$tmp/nan.s.msgpack.manifest.json'"
+
+# ---- export
+ok "export-model writes a folder" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/hf"
+ok "with what transformers wants" test -s "$tmp/hf/tokenizer.json" -a -s "$tmp/hf/tokenizer_config.json" -a -s "$tmp/hf/config.json"
+quiet "$ASSAY" eval --task choice --model "$tmp/hf" --task-file copa --items "$tmp/copa.jsonl" --out "$tmp/hf.msgpack" --threads 1
+is "$("$ASSAY" cat "$tmp/hf.msgpack" | sed 's/"model":"[^"]*"//')" "$("$ASSAY" cat "$tmp/copa.msgpack" | sed 's/"model":"[^"]*"//')" "the export gives the same bits"
+ok "a manifest that verifies" quiet "$ASSAY" verify "$tmp/hf"
+ok "and a GGUF" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/m.gguf" --format gguf
+# The file of this hash was read by the gguf package and run by llama.cpp (tests/parity/checkpoints.py).
+cp "$tmp/m.gguf" "$tmp/named.gguf"
+is "$(head -c 4 "$tmp/m.gguf")" GGUF "which begins as one"
+is "$(tail -c 440000 "$tmp/m.gguf" | sha256sum | cut -c1-16)" "d48bbcb0b1386212" "and holds the bytes that llama.cpp ran"
+rm "$tmp/m/tokenizer.json"
+fails 2 'holds no vocabulary' "$ASSAY" export-model --model "$tmp/m" --out "$tmp/n.gguf" --format gguf
+result $? "GGUF without a vocabulary is refused"
+done_testing
