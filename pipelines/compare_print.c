@@ -200,8 +200,13 @@ static void print_metric(const struct comparison *c, const struct compared_metri
         buf_printf(out, "%soracle floor %.4f\n%s", in, k->floor, f == TABLE_MD ? "\n" : "");
     struct table t;
     table_begin(&t, 7, "lrlrlrl");
-    const char *head[] = {"run",          "value",    "95% interval",     "difference",
-                          "95% interval", "p (Holm)", "these checkpoints"};
+    const char *head[] = {"run",
+                          "value",
+                          "95% interval",
+                          "difference",
+                          arena_printf(a, "%g%% interval", 100 * c->o.level),
+                          "p (Holm)",
+                          "these checkpoints"};
     table_row(&t, head);
     for (size_t r = 0; r < c->nruns; r++) {
         const struct delta *x = &k->delta[r];

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/stream.h"
 #include "formats/record_head.h"
 #include "pipelines/query.h"
@@ -164,14 +165,29 @@ static struct result *room(struct ledger *l)
     return &l->v[l->n];
 }
 
-static int add(struct ledger *l, const char *path, bool whole, struct err *e)
+/* One of many in a folder that cannot be read is shown as such and keeps nobody from the others. */
+static int add_unreadable(struct result *r, const char *path, struct arena *a, struct err *e)
+{
+    struct err why = *e;
+    if (schema_defaults(&result_schema, r, a, e) != 0)
+        return -1;
+    log_warn("%s", why.msg);
+    r->run = str_z(arena_strdup(a, path_base(path_dir(a, path))));
+    r->status = str_printf(a, "unreadable: %s", why.msg);
+    return 0;
+}
+
+static int add(struct ledger *l, const char *path, bool whole, bool one_of_many, struct err *e)
 {
     struct result *r = room(l);
-    bool unfinished = file_is_dir(path);
-    if (unfinished ? read_unfinished(path, r, &l->arena, e)
-                   : read_result(path, whole, r, &l->arena, e))
-        return -1;
-    if (add_notes(r, path, &l->arena, e) != 0)
+    bool unfinished = file_is_dir(path), read = true;
+    if (unfinished)
+        read = read_unfinished(path, r, &l->arena, e) == 0;
+    else
+        read = read_result(path, whole, r, &l->arena, e) == 0;
+    if (read)
+        read = add_notes(r, path, &l->arena, e) == 0;
+    if (!read && (!one_of_many || add_unreadable(r, path, &l->arena, e) != 0))
         return -1;
     if (r->group.n == 0)
         r->group = r->run;
@@ -179,7 +195,7 @@ static int add(struct ledger *l, const char *path, bool whole, struct err *e)
     if (++l->names.value[at] > 1)
         r->run = str_printf(&l->arena, "%.*s#%lld", STR_ARG(r->run), (long long)l->names.value[at]);
     l->path[l->n] = arena_strdup(&l->arena, path);
-    l->whole[l->n++] = whole || unfinished;
+    l->whole[l->n++] = whole || unfinished || !read;
     return 0;
 }
 
@@ -198,13 +214,13 @@ static int add_folder(struct ledger *l, const char *dir, bool whole, struct err 
     struct strs names;
     size_t before = l->n;
     if (own)
-        return add(l, own, whole, e);
+        return add(l, own, whole, false, e);
     if (file_list(dir, &names, &l->arena, e) != 0)
         return -1;
     for (size_t i = 0; i < names.n; i++) {
         const char *p = path_join(&l->arena, dir, str_dup(&l->arena, names.v[i]));
         const char *r = result_in(l, p);
-        if (r && add(l, r, whole, e) != 0)
+        if (r && add(l, r, whole, true, e) != 0)
             return -1;
     }
     return l->n > before ? 0 : err_set(e, "%s: no result.msgpack here or one folder below", dir);
@@ -215,7 +231,7 @@ static int load(struct ledger *l, struct strs paths, bool whole, struct err *e)
     *l = (struct ledger){0};
     for (size_t i = 0; i < paths.n; i++) {
         const char *p = str_dup(&l->arena, paths.v[i]);
-        if ((file_is_dir(p) ? add_folder(l, p, whole, e) : add(l, p, whole, e)) != 0) {
+        if ((file_is_dir(p) ? add_folder(l, p, whole, e) : add(l, p, whole, false, e)) != 0) {
             ledger_release(l);
             return -1;
         }

@@ -1,7 +1,8 @@
 /* ledger: result files found and read, from files, run folders or folders of runs.
  *
  * Readers take no lock: results appear by rename and notes are a journal, so a reader sees what was
- * whole when it looked. A run folder without a result is listed too: its status says whether it is
+ * whole when it looked. In a folder of runs one that cannot be read is listed as unreadable and said on
+ * stderr; a path that was named is an error. A run folder without a result is listed too: its status says whether it is
  * running, was killed (and at which step) or has not begun.
  */
 #ifndef PIPELINES_LEDGER_H

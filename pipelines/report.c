@@ -10,7 +10,7 @@
 #include "pipelines/report_charts.h"
 #include "pipelines/runs_table.h"
 
-enum { PAGE_LIMIT = 890 * 1024, ANSWER_ROOM = 420 * 1024, EXTREMES = 5 };
+enum { PAGE_LIMIT = 890 * 1024, ANSWER_ROOM = 420 * 1024, EXTREMES = 5, ITEM_FIGURES = 72 };
 
 struct page {
     const struct comparison *c;
@@ -318,6 +318,7 @@ static void extremes(struct page *p, const struct delta *d, const char *title)
 static int items(struct page *p, struct err *e)
 {
     const struct comparison *c = p->c;
+    size_t made = 0;
     heading(p, "items", "Differences item by item");
     buf_addz(p->out, "<p>Each line is one run against the baseline: the items sorted by their "
                      "difference. Where it crosses zero the runs are even.</p>\n");
@@ -326,6 +327,8 @@ static int items(struct page *p, struct err *e)
             const struct delta *d = &c->metric[k].delta[r];
             bool has = d->m && d->base && r != c->baseline && (!d->refused || d->allowed);
             if (!has || !d->m->primary || !d->m->ids.n)
+                continue;
+            if (made++ >= ITEM_FIGURES)
                 continue;
             const char *title =
                 arena_printf(p->a, "%.*s: %.*s against %.*s", STR_ARG(c->metric[k].name),
@@ -341,6 +344,11 @@ static int items(struct page *p, struct err *e)
             extremes(p, d, arena_printf(p->a, "Items furthest apart, %s", title));
             buf_addz(p->out, "</div></details>\n");
         }
+    if (made > ITEM_FIGURES)
+        buf_printf(p->out,
+                   "<p>%zu more pairs are left out; <code>assay report --chart items:METRIC:RUN"
+                   "</code> draws any.</p>\n",
+                   made - ITEM_FIGURES);
     section_end(p);
     return 0;
 }

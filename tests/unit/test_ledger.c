@@ -208,6 +208,16 @@ static void versions(void)
     path = str_z(at("e/pretrain"));
     CHECK(ledger_heads(&l, (struct strs){&path, 1}, &e) == -1, "a folder without runs: %s", e.msg);
     unlink(at("old.msgpack"));
+    b.p[b.n / 2] ^= 1;
+    file_mkdirs(at("damaged"), &e);
+    file_write_all(at("damaged/result.msgpack"), buf_str(&b), &e);
+    CHECK_STR(left("status~^unreadable: .*no whole result", ""), "damaged",
+              "a damaged one among others is shown as such");
+    CHECK_STR(left("run=a", ""), "a", "and the others are there");
+    path = str_z(at("damaged"));
+    CHECK(ledger_heads(&l, (struct strs){&path, 1}, &e) == -1, "asked for alone it is an error: %s",
+          e.msg);
+    file_remove_tree(at("damaged"), &e);
     buf_release(&b);
 }
 
