@@ -47,6 +47,26 @@ static struct str tame(const struct chat_target *t, struct str s, struct arena *
     return out;
 }
 
+/* The answer's own text, byte for byte but for the key: a server may echo that too. */
+static struct str without_key(const struct chat_target *t, struct str s, struct arena *a)
+{
+    struct str key = str_z(t->key);
+    struct buf b = {0};
+    ptrdiff_t at;
+    if (!key.n || str_find(s, key) < 0)
+        return str_copy(a, s);
+    while ((at = str_find(s, key)) >= 0) {
+        buf_add(&b, s.p, (size_t)at);
+        buf_addz(&b, "***");
+        s.p += (size_t)at + key.n;
+        s.n -= (size_t)at + key.n;
+    }
+    buf_adds(&b, s);
+    struct str out = str_copy(a, buf_str(&b));
+    buf_release(&b);
+    return out;
+}
+
 /* ---- from what was gathered to a reply ------------------------------------------------------ */
 
 static void give_up(struct chat_reply *out, enum chat_kind kind, struct str why)
@@ -198,7 +218,7 @@ static void read_answer(const struct chat_target *t, const struct gathered *g, b
         return;
     }
     out->kind = CHAT_ANSWER;
-    r->text = str_copy(a, buf_str(&g->text));
+    r->text = without_key(t, buf_str(&g->text), a);
     r->finish = finish_of(tame(t, g->reason, a), &r->detail, a);
     r->tokens_in = g->tokens_in;
     r->tokens_out = g->tokens_out;

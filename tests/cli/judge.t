@@ -89,6 +89,7 @@ strip() { "$ASSAY" cat "$1" | sed 's/"key":"[0-9a-f]*"//'; }
 is "$(strip "$tmp/k/scores.msgpack" | cmp - <(strip "$tmp/want.msgpack") && echo same)" same "the same scores as without a kill"
 is "$("$ASSAY" cat "$tmp/k/verdicts.msgpack" | grep -o '"key":"[^"]*"' | sort | uniq -d | wc -l)" 0 "no verdict was paid for twice"
 is "$(grep -o "$before kept" "$tmp/out")" "$before kept" "what was kept is said"
+ok "at most what was in flight was asked twice: $(asked slow) requests for 60 answers" [ "$(asked slow)" -le $((60 + 5 * 3)) ]
 
 # ---- outcomes
 {
