@@ -1,6 +1,7 @@
 /* item: the tables of items, responses and scores, and reading whole files of them. */
 #include "formats/item.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,10 +334,48 @@ static int load_last(const char *path, const struct schema *s, size_t key_at, vo
     return records_close(r, e);
 }
 
+/* Answers that stand in the items' own file. */
+static int load_answered(struct responses *x, const char *path, struct err *e)
+{
+    struct items items;
+    struct str text, model = str_printf(&x->arena, "model_response of %s", path_base(path));
+    struct json *doc;
+    int rc = 0;
+    if (items_load(&items, path, e))
+        return -1;
+    doc = json_read(path, e);
+    x->v = mem_array(items.n, sizeof *x->v);
+    for (size_t i = 0; doc && !rc && i < items.n; i++) {
+        const struct json *row = json_at(doc, i);
+        rc = json_need_str(row, "model_response", &text, e);
+        if (rc) {
+            err_wrap(e, "%s: item %zu", path, i + 1);
+            break;
+        }
+        x->v[x->n] = (struct response){.item = str_copy(&x->arena, items.v[i].id),
+                                       .model = model,
+                                       .text = str_copy(&x->arena, text),
+                                       .tokens_in = FIELD_NONE_I64,
+                                       .tokens_out = FIELD_NONE_I64,
+                                       .ms = NAN};
+        index_add(&x->index, x->v[x->n].item, x->n);
+        x->n++;
+    }
+    json_free(doc);
+    items_release(&items);
+    return doc ? rc : -1;
+}
+
 int responses_load(struct responses *x, const char *path, struct err *e)
 {
     void *v;
     *x = (struct responses){0};
+    if (str_ends(str_z(path), ".json")) {
+        int got = load_answered(x, path, e);
+        if (got)
+            responses_release(x);
+        return got;
+    }
     int rc = load_last(path, &response_schema, offsetof(struct response, item), &v, &x->n,
                        &x->arena, &x->index, e);
     x->v = v;

@@ -97,6 +97,8 @@ struct responses {
     struct arena arena;
     struct index index; /* by item */
 };
+/* A record file; or .json, an array of items with their answers as LLMs-from-scratch writes them,
+ * {"instruction", "input", "output", "model_response"}: ids are those that items_load gives. */
 int responses_load(struct responses *x, const char *path, struct err *e);
 const struct response *responses_find(const struct responses *x, struct str item);
 void responses_release(struct responses *x);

@@ -209,6 +209,12 @@ static void test_scorers(void)
     CHECK_NEAR(value("ifeval_loose", two, "Sure:\n\"no\"", &outcome, &w), 1, 0, "not loose's");
     CHECK_NEAR(value("ifeval_inst_loose", two, "Sure, yes:\n\"no\"", &outcome, &w), 1, 0,
                "each instruction takes its own variant");
+    CHECK_NEAR(value("ifeval_inst_loose", (struct strs){both + 1, 1}, "Sure:\n*\"no\"*\nBye",
+                     &outcome, &w),
+               1, 0, "the eighth variant: both lines off, and every star");
+    CHECK_NEAR(
+        value("ifeval_inst_loose", (struct strs){both + 1, 1}, "Sure:\nx\"no\"\nBye", &outcome, &w),
+        0, 0, "but nothing else");
     CHECK(isnan(value("ifeval", three, "\"no\"", &outcome, &w)) && outcome == OUTCOME_NOT_RUN,
           "an unsupported instruction leaves the item without a score");
     CHECK_NEAR(value("ifeval", two, "<think>a, b</think>\n\"no\"", &outcome, &w), 1, 0,

@@ -175,6 +175,33 @@ static void test_data(void)
     items_release(&x);
 }
 
+/* Items with their answers in one file, as the reference series keeps them. */
+static void test_answered(void)
+{
+    struct responses x;
+    const char *path = tap_data("eval/instruction-data-with-response.json");
+    file_write_all(at("a.json"),
+                   STR_LIT("[{\"instruction\":\"i\",\"input\":\"\",\"output\":\"o\","
+                           "\"model_response\":\"r1\"},{\"instruction\":\"i\",\"output\":\"o\","
+                           "\"model_response\":\"r2\"}]"),
+                   &e);
+    CHECK(responses_load(&x, at("a.json"), &e) == 0 && x.n == 2 && str_eqz(x.v[0].text, "r1") &&
+              str_ends(x.v[1].item, "-2") && responses_find(&x, x.v[1].item) == &x.v[1] &&
+              x.v[0].finish == FINISH_STOP,
+          "model_response is the answer, under the item's id");
+    responses_release(&x);
+    file_write_all(at("a.json"), STR_LIT("[{\"instruction\":\"i\",\"output\":\"o\"}]"), &e);
+    CHECK(responses_load(&x, at("a.json"), &e) == -1 && strstr(e.msg, "item 1") &&
+              strstr(e.msg, "model_response"),
+          "a row without one is named: %s", e.msg);
+    if (!path) {
+        SKIP("eval/instruction-data-with-response.json");
+        return;
+    }
+    CHECK(responses_load(&x, path, &e) == 0 && x.n == 110, "the book's 110 answers load");
+    responses_release(&x);
+}
+
 /* ---- templates ------------------------------------------------------------------------------ */
 
 static const char *prompt(const char *name, const char *instruction, const char *input)
@@ -241,6 +268,7 @@ int main(void)
     test_last_wins();
     test_many();
     test_data();
+    test_answered();
     test_template();
     file_remove_tree(tap_tmp(), &e);
     arena_release(&arena);
