@@ -307,9 +307,9 @@ static void extremes(struct page *p, const struct delta *d, const char *title)
             continue;
         const char **x = cell + 4 * rows++;
         x[0] = show_str(a, d->m->ids.v[v[i].at]);
-        x[1] = arena_printf(a, "%.4g", v[i].base);
-        x[2] = arena_printf(a, "%.4g", v[i].run);
-        x[3] = arena_printf(a, "%+.4g", v[i].diff);
+        x[1] = arena_printf(a, "%#.4g", v[i].base);
+        x[2] = arena_printf(a, "%#.4g", v[i].run);
+        x[3] = arena_printf(a, "%+#.4g", v[i].diff);
     }
     html_table(p->out, title, cell, rows, 4, "lrrr");
     free(v);

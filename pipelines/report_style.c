@@ -21,7 +21,7 @@ static const char css[] =
     "table{border-collapse:collapse;font-size:.88em;width:100%}caption{text-align:left;"
     "padding:.4em .7em;font-size:.95em}th,td{padding:.28em .7em;text-align:left;"
     "border-top:1px solid var(--edge);vertical-align:top;white-space:nowrap}"
-    "td:last-child{white-space:normal;min-width:20em}"
+    "td:last-child:not(.n){white-space:normal;min-width:20em}"
     "caption span{display:inline-block;position:sticky;left:.7em;"
     "max-width:min(75ch,calc(100vw - 4em))}"
     "thead th{background:var(--soft)}tbody th{font-weight:600}"

@@ -198,6 +198,7 @@ def look(b, url, out):
         check(float(str(worst).split()[0]) >= 4.5,
               f"text has contrast, {'dark' if dark else 'light'}", worst)
 
+    b.js("document.querySelectorAll('#items details').forEach((d,i)=>d.open=i<2)")
     sec = dict(s.split("@") for s in (sections or "").split())
     for name, width, height in (("desktop", 1280, 1500), ("phone", 390, 1600)):
         for dark in (False, True):
