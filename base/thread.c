@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
+
 int thread_start(pthread_t *t, void *(*fn)(void *), void *arg, struct err *e)
 {
     /* Workers never take the signals: the flag is the main thread's business. */
@@ -43,11 +45,24 @@ static void on_signal(int sig)
     raised = 1;
 }
 
+/* The handler runs on a stack of its own. oneDNN's generated products point the stack register into
+ * their work space while they run (2.6: seen as heap corruption after a SIGTERM), so a frame pushed
+ * there would overwrite it. Only the main thread takes signals, so one such stack is enough. */
+static void own_stack(void)
+{
+    long least = sysconf(_SC_MINSIGSTKSZ); /* holds the vector registers too */
+    stack_t st = {.ss_size = (size_t)(least > 0 ? least : 8192) + 65536};
+    st.ss_sp = mem_alloc(st.ss_size); /* for the life of the process */
+    sigaltstack(&st, NULL);
+}
+
 void interrupt_install(void)
 {
     struct sigaction sa;
+    own_stack();
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = on_signal;
+    sa.sa_flags = SA_ONSTACK;
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
