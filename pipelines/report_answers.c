@@ -207,7 +207,13 @@ int report_answers(const struct comparison *c, const char *const *path, size_t r
         buf_addz(out, ", by ");
         html_text(out, x.metric[0]->name);
     }
-    buf_addz(out, ".</p>\n");
+    bool means = false;
+    for (size_t r = 0; r < c->nruns; r++)
+        means = means || (x.of[r].n && c->run[r].config.finetune.seeds > 1);
+    buf_addz(out, means
+                      ? ". The texts are of the first fine-tuning seed, the scores means over all "
+                        "seeds.</p>\n"
+                      : ".</p>\n");
     filter(&x, out);
     for (; shown < x.items.n && out->n - start < room; shown++) {
         full = out->n;

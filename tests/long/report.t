@@ -20,6 +20,21 @@ done
 is $? 0 "a report of 20 runs"
 ok "under 1 MB: $(wc -c < "$tmp/r.html")" test "$(wc -c < "$tmp/r.html")" -lt 1000000
 ok "it has answers" grep -q 'class="item"' "$tmp/r.html"
+# parsers of other people, where they are: an HTML5 parser and Hugging Face's reader of model cards
+if python3 -c 'import html5lib' 2> /dev/null; then
+    is "$(python3 -c 'import html5lib, sys
+p = html5lib.HTMLParser()
+p.parse(open(sys.argv[1], "rb").read())
+print(len(p.errors))' "$tmp/r.html")" 0 "html5lib finds no error"
+fi
+if python3 -c 'import huggingface_hub' 2> /dev/null; then
+    "$ASSAY" report "$tmp/runs/r1" --card run-1 --out "$tmp/card.md"
+    is "$(python3 -c 'import sys
+from huggingface_hub import ModelCard
+d = ModelCard(open(sys.argv[1]).read()).data
+print(d.model_name, sorted(r.metric_type for r in d.eval_results))' "$tmp/card.md")" \
+        "run-1 ['acc_exact', 'bits_byte', 'judge_single']" "huggingface_hub reads the card's results"
+fi
 timeout 240 python3 tests/long/browser.py "$browser" "$tmp/r.html" "$BUILD/report" > "$tmp/checks" 2>&1
 is $? 0 "the browser reads it to the end" || sed 's/^/# /' "$tmp/checks"
 while read -r line; do
