@@ -26,7 +26,7 @@ extern const struct command cmd_fetch, cmd_corpus, cmd_split, cmd_vocab_train, c
     cmd_encode, cmd_decode, cmd_shard, cmd_train, cmd_finetune, cmd_plan, cmd_eval,
     cmd_export_model, cmd_sample, cmd_serve, cmd_score, cmd_judge, cmd_agree, cmd_result,
     cmd_compare, cmd_report, cmd_gate, cmd_tag, cmd_stages, cmd_pack, cmd_unpack, cmd_sealed,
-    cmd_sweep, cmd_cost, cmd_cat, cmd_verify, cmd_doctor;
+    cmd_export, cmd_sweep, cmd_cost, cmd_cat, cmd_verify, cmd_doctor;
 
 static const struct command *const commands[] = {
     &cmd_fetch,       &cmd_corpus,     &cmd_split,                                 /* datasets */
@@ -35,9 +35,10 @@ static const struct command *const commands[] = {
     &cmd_eval,        &cmd_sample,     &cmd_serve,  &cmd_export_model,             /* eval */
     &cmd_score,       &cmd_judge,      &cmd_agree,                                 /* scoring */
     &cmd_result,      &cmd_compare,    &cmd_report, &cmd_gate,         &cmd_tag,
-    &cmd_stages,      &cmd_doctor,                                                /* pipelines */
-    &cmd_pack,        &cmd_unpack,     &cmd_sealed, &cmd_sweep,        &cmd_cost, /* pipelines */
-    &cmd_cat,         &cmd_verify,                                                /* formats */
+    &cmd_stages,      &cmd_doctor, /* pipelines */
+    &cmd_pack,        &cmd_unpack,     &cmd_sealed, &cmd_export,       &cmd_sweep,
+    &cmd_cost,                     /* pipelines */
+    &cmd_cat,         &cmd_verify, /* formats */
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
