@@ -100,6 +100,8 @@ struct eval_config {
     int64_t batch, max_new_tokens;
     double temperature, top_p;
     int64_t top_k, seed;
+    struct strs tasks; /* "piqa=ROWS": a task file or a task of the tool, and its rows */
+    int64_t shots;     /* solved rows before each item of these */
 };
 
 /* [score] and [judge] */

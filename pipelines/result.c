@@ -11,6 +11,7 @@
 #include "formats/shard.h"
 #include "pipelines/money.h"
 #include "pipelines/result_segments.h"
+#include "pipelines/stages.h"
 #include "scoring/scorer.h"
 #include "trainer/gpt2.h"
 
@@ -240,6 +241,23 @@ static int collect_loss(struct collector *c, struct metrics *m, const char *task
     return metrics_add_loss(m, task, path, e);
 }
 
+static int collect_choice(struct collector *c, struct metrics *m, struct str entry, struct err *e)
+{
+    const char *name = stages_task_name(str_cut(&entry, '='), c->a);
+    const char *path = in_run(c, arena_printf(c->a, "eval/%s.msgpack", name));
+    if (!file_exists(path)) {
+        miss(c, arena_printf(c->a, "eval/%s", name));
+        return 0;
+    }
+    struct json *man = take_manifest(c, path, e);
+    if (!man)
+        return -1;
+    c->eval_seconds += fact(man, "seconds");
+    json_free(man);
+    return metrics_add_choice(m, name, path,
+                              in_run(c, arena_printf(c->a, "eval/%s.items.msgpack", name)), e);
+}
+
 /* Scores of one kind over the fine-tuning seeds: scores/NAME-SEED.msgpack, or for a judge the folder
  * scores/judge-SEED with scores.msgpack in it. */
 static int collect_scores(struct collector *c, struct metrics *m, const char *metric,
@@ -282,6 +300,9 @@ static int collect_metrics(struct collector *c, struct err *e)
         (cfg->eval.documents && cfg->data.kind != DATA_SHARDS &&
          collect_loss(c, &m, "documents", e) != 0))
         goto out;
+    for (size_t i = 0; i < cfg->eval.tasks.n; i++)
+        if (collect_choice(c, &m, cfg->eval.tasks.v[i], e) != 0)
+            goto out;
     bool instruct = cfg->eval.instruct && !str_eqz(cfg->data.instruct, "none") &&
                     (cfg->data.instruct.n || cfg->data.kind == DATA_CORPUS);
     for (size_t i = 0; instruct && i < s->n; i++) {

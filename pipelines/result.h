@@ -31,6 +31,10 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
  * without a value in any seed is invalid: it is counted and its value is NaN. */
 int metrics_add_scores(struct metrics *m, const char *name, struct strs paths,
                        const char *const *items, struct err *e);
+/* Choices of one task: acc and its norms, or for items with one choice acc_greedy and nats_answer.
+ * responses and items: as `assay eval --task choice` left them. */
+int metrics_add_choice(struct metrics *m, const char *task, const char *responses,
+                       const char *items, struct err *e);
 /* Value, interval, counts from the per-unit values. */
 void metric_finish(struct metric *m, struct arena *a);
 

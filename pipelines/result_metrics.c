@@ -7,6 +7,7 @@
 #include "formats/item.h"
 #include "formats/record.h"
 #include "pipelines/result.h"
+#include "scoring/scorer.h"
 #include "scoring/stats.h"
 
 #define LN2 0.693147180559945309417
@@ -207,8 +208,8 @@ int metrics_add_scores(struct metrics *m, const char *name, struct strs paths,
         }
         x->ids.v[i] = str_copy(m->a, first->item);
         x->cluster.v[i] = str_copy(m->a, first->cluster);
-        x->num.v[i] = sum / (double)paths.n;
-        x->den.v[i] = 1;
+        x->den.v[i] = score_weight(first);
+        x->num.v[i] = sum / (double)paths.n * x->den.v[i];
     }
     metric_finish(x, m->a);
     if (paths.n > 1) {
@@ -231,5 +232,60 @@ out:
         scores_release(&s[k]);
     free(s);
     buf_release(&note);
+    return rc;
+}
+
+/* One scorer over all items of a choice task. primary: name of the task's published metric. */
+static int add_choice(struct metrics *m, const char *task, const char *scorer,
+                      const struct items *items, const struct responses *responses,
+                      const struct json *facts, struct err *e)
+{
+    const struct scorer *s = scorer_find(str_z(scorer), e);
+    if (!s)
+        return -1;
+    bool nats = strcmp(s->metric, "nats_answer") == 0;
+    struct metric *x = add(m, s->metric, task, nats ? "nats" : "share");
+    x->higher_better = !nats;
+    x->primary = str_eqz(json_str(json_get(facts, "metric")), s->metric);
+    identity_add(x, facts, "identity", m->a);
+    struct str *all = arena_array(m->a, x->identity.n + 2, sizeof *all);
+    if (x->identity.n)
+        memcpy(all, x->identity.v, x->identity.n * sizeof *all);
+    all[x->identity.n] = str_printf(m->a, "scorer=%s", s->name);
+    all[x->identity.n + 1] = str_printf(m->a, "scorer_version=%d", s->version);
+    x->identity = (struct strs){all, x->identity.n + 2};
+    room(x, items->n, m->a);
+    for (size_t i = 0; i < items->n; i++) {
+        struct score v = {0};
+        s->score(&items->v[i], responses_find(responses, items->v[i].id), &v, m->a);
+        x->ids.v[i] = str_copy(m->a, items->v[i].id);
+        x->cluster.v[i] = str_copy(m->a, items->v[i].cluster);
+        x->num.v[i] = v.outcome == OUTCOME_SCORED ? v.value : NAN;
+        x->den.v[i] = 1;
+    }
+    metric_finish(x, m->a);
+    return 0;
+}
+
+int metrics_add_choice(struct metrics *m, const char *task, const char *responses,
+                       const char *items, struct err *e)
+{
+    static const char *const several[] = {"choice", "choice_char", "choice_byte", "choice_token",
+                                          NULL};
+    static const char *const one[] = {"greedy", "gold_nats", NULL};
+    struct items asked = {0};
+    struct responses got = {0};
+    struct json *man = NULL;
+    int rc = -1;
+    if (items_load(&asked, items, e) || responses_load(&got, responses, e) ||
+        !(man = manifest_read(responses, e)))
+        goto out;
+    rc = 0;
+    for (const char *const *s = asked.v[0].choices.n > 1 ? several : one; *s && !rc; s++)
+        rc = add_choice(m, task, *s, &asked, &got, json_get(man, "facts"), e);
+out:
+    json_free(man);
+    items_release(&asked);
+    responses_release(&got);
     return rc;
 }

@@ -13,6 +13,14 @@
 const char *const stage_sections[] = {"run",      "data", "vocab", "model", "train",
                                       "finetune", "eval", "score", "judge", NULL};
 
+const char *stages_task_name(struct str task, struct arena *a)
+{
+    struct str base = str_z(path_base(str_dup(a, task)));
+    if (str_ends(base, ".ini"))
+        base.n -= 4;
+    return str_dup(a, base);
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 void stages_section(const struct run *r, const char *section, struct buf *out)
@@ -327,6 +335,44 @@ static void loss_rules(struct maker *m)
     }
 }
 
+/* One entry of eval.tasks; eval/NAME.msgpack holds the answers, NAME.items.msgpack what was asked. */
+static int task_rule(struct maker *m, struct str entry, struct err *e)
+{
+    struct str task = str_cut(&entry, '=');
+    const char *name = stages_task_name(task, m->a), *file = make_path(m, task, e);
+    const char *rows = file && entry.n ? make_path(m, entry, e) : NULL;
+    if (!file || (entry.n && !rows))
+        return -1;
+    if (!rows || !*name)
+        return err_code(e, EXIT_USAGE, "run %s: eval.tasks wants TASK=ROWS, not \"%.*s\"",
+                        m->in->name, STR_ARG(task));
+    const char *out = arena_printf(m->a, "%s/eval/%s.msgpack", m->dir, name);
+    const char *man = arena_printf(m->a, "%s.manifest.json", out);
+    rule(m, man,
+         arena_printf(m->a, "%s %s $(wildcard %s) %s", m->init_dep,
+                      m->vocab_dep ? m->vocab_dep : "", rows, stamp(m, "eval")));
+    if (m->needs_data)
+        guard(m);
+    line(m, true,
+         arena_printf(
+             m->a,
+             "eval --task choice --config %s/run.ini --model %s%s%s --task-file %s --items %s "
+             "--items-out %s/eval/%s.items.msgpack --shots %lld --out %s",
+             m->dir, m->init, m->vocab ? " --vocab " : "", m->vocab ? m->vocab : "", file, rows,
+             m->dir, name, (long long)m->r->eval.shots, out));
+    needs(m, man);
+    return 0;
+}
+
+static int task_rules(struct maker *m, struct err *e)
+{
+    const struct strs *t = &m->r->eval.tasks;
+    for (size_t i = 0; i < t->n; i++)
+        if (task_rule(m, t->v[i], e))
+            return -1;
+    return 0;
+}
+
 static void score_rules(struct maker *m, int64_t seed, const char *responses, const char *rman)
 {
     const struct score_config *s = &m->r->score;
@@ -437,6 +483,8 @@ int stages_write(const struct stages_in *in, struct buf *mk, struct arena *a, st
     if (train_rules(&m, e) != 0)
         goto out;
     loss_rules(&m);
+    if (task_rules(&m, e) != 0)
+        goto out;
     instruct_rules(&m);
     result_rule(&m);
     buf_addz(mk, "endif\n");

@@ -28,4 +28,7 @@ void stages_ini(const struct run *r, struct buf *out);
 /* One section of it. */
 void stages_section(const struct run *r, const char *section, struct buf *out);
 
+/* What the artefacts of an entry of eval.tasks are called: its file's name without .ini. */
+const char *stages_task_name(struct str task, struct arena *a);
+
 #endif
