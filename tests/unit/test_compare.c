@@ -376,6 +376,11 @@ static void draws(void)
     compare_runs(&c, r, 4, &plain, &e);
     CHECK_INT(c.metric[0].recipe[1].seeds, 1, "two checkpoints of one training are one draw");
     compare_release(&c);
+    r[3].seed = r[2].seed + 5;
+    compare_runs(&c, r, 4, &plain, &e);
+    CHECK_INT(c.metric[0].recipe[1].seeds, 2, "two seeds that began in one second are two draws");
+    compare_release(&c);
+    r[3].seed = r[2].seed;
     r[2].started = r[3].started = (struct str){0};
     *m = *(struct metric *)r[2].metrics.v;
     compare_runs(&c, r, 4, &plain, &e);
