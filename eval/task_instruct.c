@@ -8,6 +8,7 @@
 #include "eval/tasks.h"
 #include "formats/checkpoint.h"
 #include "formats/manifest.h"
+#include "formats/task.h"
 
 /* Of what is asked, so that two runs over the same items share it wherever the file lies. */
 static void items_hash(const struct items *x, char hex[SHA256_HEX])
@@ -65,8 +66,19 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     stage_volatile(st, "slowest_ms", json_of_num(c->slowest_ms));
 }
 
+/* Items as they are, or rows through a generate task, which may add constraints to each. */
+static int load(const struct eval_job *j, struct stage *st, const struct task *task,
+                struct items *items, struct err *e)
+{
+    int rc = task ? task_items(task, j->items, items, e) : items_load(items, j->items, e);
+    if (rc || !j->items_out)
+        return rc;
+    return items_save(items, j->items_out, e) || stage_output(st, j->items_out, e) ? -1 : 0;
+}
+
 static int work(const struct eval_job *j, struct stage *st, const char *spec,
-                const struct template *t, FILE *to, struct arena *a, struct err *e)
+                const struct template *t, const struct task *task, FILE *to, struct arena *a,
+                struct err *e)
 {
     struct items items = {0};
     struct model m = {0};
@@ -87,7 +99,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec,
                                  .seed = j->c.seed,
                                  .stop = j->stop};
     int rc = -1;
-    if (items_load(&items, j->items, e) || model_open(&m, spec, &mo, e) ||
+    if (load(j, st, task, &items, e) || model_open(&m, spec, &mo, e) ||
         instruct_run(&m, &items, &o, j->out, &c, e))
         goto out;
     facts(st, j, &m, &items, t, &c, a);
@@ -127,16 +139,27 @@ int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct er
 {
     struct stage st;
     struct template t;
+    struct task task;
     const char *spec;
     int rc = -1;
     stage_begin(&st, "eval", 1, j->out, NULL, NULL);
     stage_setting(&st, "task", "instruct");
+    if (j->task_file && task_load(&task, j->task_file, a, e))
+        goto out;
+    if (j->task_file && task.kind != TASK_KIND_GENERATE) {
+        err_code(e, EXIT_USAGE, "%s is no generate task", task.path);
+        goto out;
+    }
     if (template_load(&t, j->template_, a, e) || eval_model_input(&st, j, &spec, a, e) ||
         stage_input(&st, j->items, e) || (j->vocab && stage_input(&st, j->vocab, e)))
         goto out;
     stage_setting(&st, "template", t.hash);
+    if (j->task_file)
+        stage_setting(&st, "task_hash", task.hash);
     stage_setting(&st, "decoding", decoding(j, a));
-    rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : work(j, &st, spec, &t, to, a, e);
+    rc = stage_fresh(&st)      ? 0
+         : stage_start(&st, e) ? -1
+                               : work(j, &st, spec, &t, j->task_file ? &task : NULL, to, a, e);
 out:
     stage_release(&st);
     return rc;

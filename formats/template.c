@@ -13,6 +13,7 @@ static const struct {
     {"alpaca", "Below is an instruction that describes a task. Write a response that appropriately "
                "completes the request.\n\n### Instruction:\n{instruction}{?input}\n\n### Input:\n"
                "{input}{/input}\n\n### Response:\n"},
+    {"bare", "{instruction}{?input}\n{input}{/input}"},
     {"plain", "Q: {instruction}{?input}\n{input}{/input}\nA:"},
 };
 
@@ -95,8 +96,8 @@ int template_load(struct template *t, const char *name, struct arena *a, struct 
             t->text = str_z(builtin[i].text);
     if (!t->text.n) {
         if (!file_exists(name))
-            return err_code(e, EXIT_USAGE, "template \"%s\": neither alpaca, plain nor a file",
-                            name);
+            return err_code(e, EXIT_USAGE,
+                            "template \"%s\": neither alpaca, bare, plain nor a file", name);
         if (file_read(name, &file, MAX_TEXT, e))
             goto out;
         t->text = str_copy(a, buf_str(&file));

@@ -104,6 +104,22 @@ ok "and a GGUF" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/m.gguf"
 cp "$tmp/m.gguf" "$tmp/named.gguf"
 is "$(head -c 4 "$tmp/m.gguf")" GGUF "which begins as one"
 is "$(tail -c 440000 "$tmp/m.gguf" | sha256sum | cut -c1-16)" "d48bbcb0b1386212" "and holds the bytes that llama.cpp ran"
+
+# ---- constraints from a task file, answers scored by them
+printf '{"prompt": "he said"}\n{"prompt": "and then"}\n' > "$tmp/free.jsonl"
+ok "a generate task asks" quiet "$ASSAY" eval --task instruct --model "$tmp/m" --task-file pipelines/tasks/no-comma.ini --items "$tmp/free.jsonl" \
+    --items-out "$tmp/free.items.msgpack" --max-new-tokens 30 --out "$tmp/free.msgpack"
+is "$("$ASSAY" cat "$tmp/free.items.msgpack" | grep -c 'no_comma.*number_words')" 2 "its constraints are with every item"
+ok "and are scored" quiet "$ASSAY" score --scorer ifeval --items "$tmp/free.items.msgpack" --responses "$tmp/free.msgpack" --out "$tmp/free.s.msgpack"
+is "$("$ASSAY" cat "$tmp/free.s.msgpack" | grep -c 'punctuation:no_comma [yn].*number_words [yn]')" 2 "by name"
+if [ -f "$data/eval/ifeval_input_data.jsonl" ]; then
+    head -20 "$data/eval/ifeval_input_data.jsonl" > "$tmp/if.jsonl"
+    ok "IFEval's rows are answered as they are" quiet "$ASSAY" eval --task instruct --model "$tmp/m" --template bare --items "$tmp/if.jsonl" --max-new-tokens 8 --out "$tmp/if.msgpack"
+    ok "and scored with tiers and baselines" quiet "$ASSAY" score --scorer ifeval --items "$tmp/if.jsonl" --responses "$tmp/if.msgpack" --out "$tmp/if.s.msgpack"
+    ok "in the manifest" sh -c "grep -q '\"unsupported\": 0' '$tmp/if.s.msgpack.manifest.json' && grep -q '\"echo\"' '$tmp/if.s.msgpack.manifest.json'"
+else
+    skip "eval/ifeval_input_data.jsonl"
+fi
 rm "$tmp/m/tokenizer.json"
 fails 2 'holds no vocabulary' "$ASSAY" export-model --model "$tmp/m" --out "$tmp/n.gguf" --format gguf
 result $? "GGUF without a vocabulary is refused"
