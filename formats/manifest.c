@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -162,9 +163,42 @@ out:
     return fresh;
 }
 
+/* The folder that an existing file lies in, resolved; the empty str if there is none. */
+static struct str real_folder(struct arena *a, const char *path)
+{
+    char *r = realpath(path_dir(a, path), NULL);
+    struct str out = r ? str_copy(a, str_z(r)) : (struct str){0};
+    free(r);
+    return out;
+}
+
+/* Writing over an input would lose it: `out` may be neither an input nor the folder of an input file
+ * that could get the name of an output. */
+static int spare_inputs(struct stage *st, struct err *e)
+{
+    struct arena a = {0};
+    char *out = realpath(st->out, NULL); /* NULL: not there yet, so it is no input */
+    int rc = 0;
+    for (size_t i = 0; out && i < json_size(st->given) && rc == 0; i++) {
+        const char *in = str_dup(&a, json_str(json_get(json_at(st->given, i), "path")));
+        char *real = realpath(in, NULL);
+        bool same = real && strcmp(real, out) == 0;
+        bool inside = file_is_dir(out) && !file_is_dir(in) && str_eqz(real_folder(&a, in), out);
+        if (same || inside)
+            rc = err_code(e, EXIT_USAGE, "%s: --out %s would write over the input %s", st->command,
+                          st->out, in);
+        free(real);
+    }
+    free(out);
+    arena_release(&a);
+    return rc;
+}
+
 int stage_start(struct stage *st, struct err *e)
 {
     struct arena a = {0};
+    if (spare_inputs(st, e))
+        return -1;
     const char *path = manifest_path(&a, st->out);
     int rc = 0;
     if (unlink(path) && errno != ENOENT)

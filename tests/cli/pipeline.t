@@ -116,7 +116,7 @@ done
 is $damage 0 "kill -9 at random moments, then again: the same result, times and machine left out"
 for n in 1 2; do
     rm -f "$tmp/runs/tiny/result.msgpack.manifest.json"
-    (ASSAY_FAULT=kill:$n "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1) 2> /dev/null
+    { ASSAY_FAULT=kill:$n "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2>&1; } 2> /dev/null
     ok "killed at write $n: no manifest" test ! -e "$tmp/runs/tiny/result.msgpack.manifest.json"
 done
 ASSAY_FAULT=write:1 "$ASSAY" result --run "$tmp/runs/tiny" > /dev/null 2> "$tmp/err"
@@ -126,6 +126,20 @@ is "$(wc -l < "$tmp/err")" 1 "and one sentence"
 is $? 0 "result again after the kills"
 is "$(stable)" "$want" "the same result"
 ok "nothing temporary is left" test -z "$(find "$tmp/runs/tiny" -maxdepth 1 -name '.*tmp*')"
+
+# nothing is written over what it was made from
+cp "$tmp/runs/tiny/data/instruct_test.msgpack" "$tmp/items.msgpack"
+cp "$tmp/runs/tiny/eval/responses-1.msgpack" "$tmp/answers.msgpack"
+sum=$(sha256sum < "$tmp/items.msgpack")
+"$ASSAY" score --scorer exact --items "$tmp/items.msgpack" --responses "$tmp/answers.msgpack" \
+    --out "$tmp/items.msgpack" > "$tmp/log" 2>&1
+is $? 2 "--out that is an input is refused"
+is "$(sha256sum < "$tmp/items.msgpack")" "$sum" "and the input stays"
+mkdir "$tmp/own" && cp "$tmp/runs/tiny/data/train.jsonl" "$tmp/own/train.jsonl"
+sum=$(sha256sum < "$tmp/own/train.jsonl")
+"$ASSAY" split --in "$tmp/own/train.jsonl" --holdout 0.2 --out "$tmp/own" > "$tmp/log" 2>&1
+is $? 2 "--out that is the folder of an input is refused"
+is "$(sha256sum < "$tmp/own/train.jsonl")" "$sum" "and the input stays there too"
 
 # the run files for real work: make -n says what would be done, with and without DATA
 for f in pipelines/runs/*.ini; do
