@@ -42,6 +42,13 @@ static void on_signal(int sig)
         raise(SIGINT);
         return;
     }
+    if (!raised && sig != SIGUSR1) {
+        static const char text[] =
+            "assay: stopping as soon as nothing is lost; Ctrl-C again stops at once\n";
+        int no = errno;
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
+        errno = no;
+    }
     raised = 1;
 }
 

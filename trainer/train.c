@@ -215,6 +215,7 @@ static int start(struct trainer *t, struct err *e)
 
 /* ---- one step ---- */
 
+/* 0 done; 1 when a signal came between two micro-batches: the step is dropped, it changed nothing. */
 static int gradients(struct trainer *t, const struct loader_batch *b, double *loss, struct err *e)
 {
     int64_t T = t->model.context, valid = t->c.batch * T;
@@ -222,6 +223,8 @@ static int gradients(struct trainer *t, const struct loader_batch *b, double *lo
     gpt2_zero_grad(t->m);
     for (int64_t i = 0; i < t->c.batch; i += t->micro) {
         int64_t n = t->c.batch - i < t->micro ? t->c.batch - i : t->micro;
+        if (i > 0 && interrupt_raised())
+            return 1;
         struct gpt2_batch g = {.ids = b->ids + i * T,
                                .targets = b->targets + i * T,
                                .seq = b->seq + i,
@@ -309,6 +312,7 @@ static int update(struct trainer *t, struct metrics_row *r, struct err *e)
     return 0;
 }
 
+/* 0 done, 1 dropped by a signal. */
 static int one_step(struct trainer *t, struct err *e)
 {
     struct loader_batch b;
@@ -322,7 +326,10 @@ static int one_step(struct trainer *t, struct err *e)
                             .tokens = b.step * t->c.batch * t->model.context,
                             .lr = schedule_lr(&t->c, b.step, t->steps),
                             .val_loss = NAN};
-    if (gradients(t, &b, &r.loss, e) || update(t, &r, e))
+    rc = gradients(t, &b, &r.loss, e);
+    if (rc)
+        return rc;
+    if (update(t, &r, e))
         return -1;
     s->step = r.step;
     s->tokens = r.tokens;
@@ -360,11 +367,14 @@ static int loop(struct trainer *t, struct err *e)
 {
     int64_t every = t->c.checkpoint_every;
     while (t->state.step < t->steps) {
-        if (one_step(t, e))
+        if (one_step(t, e) < 0)
             return -1;
         int64_t step = t->state.step;
         bool regular = step == t->steps || (every > 0 && step % every == 0);
         t->interrupted = step < t->steps && (interrupt_raised() || out_of_hours(t));
+        if (t->interrupted && step == 0)
+            return err_code(e, EXIT_INCOMPLETE,
+                            "interrupted in the first step: there is nothing to save yet");
         if ((regular || t->interrupted) && train_checkpoint(t, e))
             return -1;
         if (t->interrupted)
