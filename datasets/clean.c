@@ -59,6 +59,13 @@ bool clean_piece(struct str *rest, size_t bytes, struct str *piece)
     do
         end = next_gap(*rest, end, &start);
     while (end < rest->n && start < bytes);
+    if (start > 2 * bytes) { /* a text without blank lines: the next line end must do */
+        const char *lf = memchr(rest->p + bytes, '\n', start - bytes);
+        if (lf) {
+            start = (size_t)(lf - rest->p);
+            end = start + 1;
+        }
+    }
     if (rest->n - end < bytes / 2)
         start = end = rest->n;
     *piece = (struct str){rest->p, start};

@@ -13,8 +13,9 @@
 bool clean_text(struct str text, struct buf *out);
 
 /* Takes the next piece off the front of *rest: whole paragraphs (up to a blank line) until it holds
- * at least `bytes` bytes; a rest shorter than half of `bytes` joins the piece before it. The blank
- * lines between two pieces belong to neither. False when nothing is left. */
+ * at least `bytes` bytes; where that would be more than twice as much (no blank lines), up to the
+ * first line end behind `bytes`; a rest shorter than half of `bytes` joins the piece before it. The blank
+ * lines (or the line end) between two pieces belong to neither. False when nothing is left. */
 bool clean_piece(struct str *rest, size_t bytes, struct str *piece);
 
 #endif

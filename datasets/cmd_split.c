@@ -181,7 +181,8 @@ const struct command cmd_split = {
         "others go in file order to train | test | val (1,100 items: 935, 110, 55). DIR gets\n"
         "instruct_train.msgpack, instruct_val.msgpack and instruct_test.msgpack. Prompts of test\n"
         "or val that also occur in train are counted, said, and named in the manifest.\n"
-        "--paragraphs N cuts texts longer than N bytes at blank lines into documents NAME#0001...",
+        "--paragraphs N cuts texts longer than N bytes at blank lines, or line ends where there\n"
+        "are none, into documents NAME#0001...",
     .options = &options,
     .run = run,
 };

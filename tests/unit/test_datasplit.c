@@ -43,8 +43,12 @@ static void test_pieces(void)
           "a short rest joins the last piece");
     CHECK(!clean_piece(&rest, 8, &p), "then there is none");
     rest = STR_LIT("no blank line\nanywhere");
-    CHECK(clean_piece(&rest, 4, &p) && str_eqz(p, "no blank line\nanywhere") && !rest.n,
-          "a text without blank lines stays whole");
+    CHECK(clean_piece(&rest, 4, &p) && str_eqz(p, "no blank line"),
+          "a text without blank lines is cut at a line end");
+    CHECK(clean_piece(&rest, 4, &p) && str_eqz(p, "anywhere") && !rest.n, "and nothing is lost");
+    rest = STR_LIT("no line end anywhere");
+    CHECK(clean_piece(&rest, 4, &p) && str_eqz(p, "no line end anywhere") && !rest.n,
+          "a text without line ends stays whole");
     rest = STR_LIT("\n\n\n");
     CHECK(!clean_piece(&rest, 4, &p), "blank lines alone are no piece");
 }
