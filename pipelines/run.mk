@@ -49,6 +49,7 @@ include $(ACTIVE:%=$(BUILD)/runs/%.mk)
 endif
 
 run-active: $(ACTIVE:%=run-%)
+	@:
 
 run: deps ## RUN=name: the whole chain of one run file in pipelines/runs/
 	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(RUN_NAMES)" >&2; exit 2; }
