@@ -11,7 +11,7 @@ enum { FORMAT_TABLE, FORMAT_MD, FORMAT_CSV, FORMAT_JSON };
 static const char *const formats[] = {"table", "md", "csv", "json", NULL};
 
 struct opt {
-    struct strs results, where, by, sort, columns;
+    struct strs results, where, by, sort, columns, panel;
     struct str baseline, seed_sd;
     int format;
     bool allow, list;
@@ -35,6 +35,11 @@ static const struct field fields[] = {
      .def = "table",
      .choices = formats,
      .help = "how to print"},
+    {.name = "panel",
+     .type = FIELD_STRS,
+     .at = offsetof(struct opt, panel),
+     .def = "",
+     .help = "folder of a panel whose verdicts on these runs are compared too"},
     {.name = "allow",
      .type = FIELD_BOOL,
      .at = offsetof(struct opt, allow),
@@ -124,7 +129,12 @@ static int print_comparison(const struct opt *o, struct ledger *l, struct strs c
         .columns = columns,
     };
     int rc = -1;
-    if (ledger_fill(l, e) != 0 || compare_runs(&c, l->v, l->n, &co, e) != 0)
+    if (ledger_fill(l, e) != 0)
+        goto out;
+    for (size_t i = 0; i < o->panel.n; i++)
+        if (ledger_panel(l, str_dup(a, o->panel.v[i]), e) != 0)
+            goto out;
+    if (compare_runs(&c, l->v, l->n, &co, e) != 0)
         goto out;
     rc = 0;
     if (o->format == FORMAT_JSON)

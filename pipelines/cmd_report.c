@@ -11,7 +11,7 @@
 #include "pipelines/runs_table.h"
 
 struct opt {
-    struct strs results, where, by;
+    struct strs results, where, by, panel;
     struct str out, title, baseline, seed_sd, chart, card;
     bool allow;
     int64_t zoom;
@@ -42,6 +42,11 @@ static const struct field fields[] = {
      .at = offsetof(struct opt, seed_sd),
      .def = "",
      .help = "group whose spread over seeds stands in where an arm has one seed"},
+    {.name = "panel",
+     .type = FIELD_STRS,
+     .at = offsetof(struct opt, panel),
+     .def = "",
+     .help = "folder of a panel whose verdicts on these runs are compared too"},
     {.name = "allow",
      .type = FIELD_BOOL,
      .at = offsetof(struct opt, allow),
@@ -137,8 +142,12 @@ static int run(void *opt, struct arena *a, struct err *e)
         err_set(e, "no run is left by the conditions");
         goto out;
     }
-    if (ledger_fill(&l, e) != 0 || compare_runs(&c, l.v, l.n, &co, e) != 0 ||
-        make(o, &c, &l, a, &out, e) != 0)
+    if (ledger_fill(&l, e) != 0)
+        goto out;
+    for (size_t i = 0; i < o->panel.n; i++)
+        if (ledger_panel(&l, str_dup(a, o->panel.v[i]), e) != 0)
+            goto out;
+    if (compare_runs(&c, l.v, l.n, &co, e) != 0 || make(o, &c, &l, a, &out, e) != 0)
         goto out;
     if (file_write_all(str_dup(a, o->out), buf_str(&out), e) != 0)
         goto out;

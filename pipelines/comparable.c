@@ -25,6 +25,9 @@ const struct comparable comparables[] = {
     {"judge_single",
      NULL,
      {"items", "template", "decoding", "protocol", "prompt", "judge", "served"}},
+    {"judge_joint",
+     NULL,
+     {"panel", "pass", "served"}}, /* a pass has one design, prompt and set of items */
     {0},
 };
 

@@ -34,6 +34,9 @@ int ledger_heads(struct ledger *l, struct strs paths, struct err *e);
 int ledger_select(struct ledger *l, struct strs where, struct strs by, struct err *e);
 /* Reads what heads left out. */
 int ledger_fill(struct ledger *l, struct err *e);
+/* Adds what a panel (pipelines/panel.h) says of these runs as a metric a pass, "judge_joint" of task
+ * "PANEL pass N". Runs must be whole; a panel that judged none of them is an error. */
+int ledger_panel(struct ledger *l, const char *dir, struct err *e);
 void ledger_release(struct ledger *l);
 
 /* The journal of notes that belongs to a result file or run folder. */

@@ -5,7 +5,7 @@
  * (0.02), shift: of all items, a seed's luck (0), docs: the identity's documents (abc), acc: share of
  * right answers (0.5), points: of the curve (200), items: 0 leaves the metrics out, title, notes,
  * price: an hour, tokens_s, status, judge: 1 adds judged scores, answers: 1 writes items and answers
- * beside FILE, as a run folder has them. */
+ * beside FILE, as a run folder has them, panel=DIR: the run's scores in pass 1 of a panel. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "formats/item.h"
+#include "formats/manifest.h"
 #include "formats/record.h"
 #include "formats/result.h"
 
@@ -166,6 +167,32 @@ static int answers(const char *file, const struct result *r, size_t n, struct er
     return items_save(&x, path_join(&arena, dir, "data/instruct_test.msgpack"), e);
 }
 
+/* DIR/scores/1/NAME.msgpack and a manifest, as a panel leaves them. */
+static int panel(const char *dir, const struct result *r, size_t n, struct err *e)
+{
+    const char *path = arena_printf(&arena, "%s/scores/1/%.*s.msgpack", dir, STR_ARG(r->run));
+    struct rng own = rng_make((uint64_t)r->seed, "panel", 0), shared = rng_make(4, "item", 0);
+    struct stage st;
+    if (file_mkdirs_for(path, e) != 0)
+        return -1;
+    struct records *out = records_open(path, &score_schema, RECORD_WRITE, e);
+    for (size_t i = 0; out && i < n; i++) {
+        struct score s;
+        schema_defaults(&score_schema, &s, &arena, e);
+        s.item = str_printf(&arena, "i%zu", i);
+        s.value = (double)rng_below(&shared, 60) + (double)rng_below(&own, 20) - number("worse", 0);
+        if (records_append(out, &s, e) != 0)
+            break;
+    }
+    if (!out || records_close(out, e) != 0)
+        return -1;
+    stage_begin(&st, "panel", 1, dir, NULL, NULL);
+    stage_fact(&st, "served", json_of_z("m"));
+    int rc = stage_output(&st, path, e) || stage_end(&st, e) ? -1 : 0;
+    stage_release(&st);
+    return rc;
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {0};
@@ -205,6 +232,8 @@ int main(int argc, char **argv)
     int rc = record_save(argv[1], &result_schema, &r, &e);
     if (rc == 0 && number("answers", 0) > 0)
         rc = answers(argv[1], &r, n, &e);
+    if (rc == 0 && text("panel", NULL))
+        rc = panel(text("panel", NULL), &r, n, &e);
     if (rc)
         fprintf(stderr, "results: %s\n", e.msg);
     arena_release(&arena);

@@ -73,6 +73,17 @@ is $? 0 "JSON has differences and what is not estimable"
 "$ASSAY" compare "$tmp/runs" --baseline nobody > /dev/null 2> "$tmp/err"
 is $? 2 "an unknown baseline is refused"
 
+# what a panel says of the runs, on request
+"$make" "$tmp/p.msgpack" p g 1 n=100 panel="$tmp/jury"
+"$make" "$tmp/q.msgpack" q g 2 n=100 worse=15 panel="$tmp/jury"
+"$ASSAY" compare "$tmp/p.msgpack" "$tmp/q.msgpack" --panel "$tmp/jury" > "$tmp/out" 2> "$tmp/err"
+is $? 0 "compare --panel" || cat "$tmp/err"
+ok "the panel's pass is a metric" grep -q '^judge_joint, jury pass 1: points of 100, higher is better; 100 items' "$tmp/out"
+grep -A5 '^judge_joint' "$tmp/out" | grep -qE '^ *q .*-1[0-9]\.[0-9]+ .*worse'
+is $? 0 "paired over its items"
+"$ASSAY" compare "$tmp/runs" --panel "$tmp/jury" > /dev/null 2> "$tmp/err"
+is $? 1 "a panel that judged none of the runs is said"
+
 # two results of 10,000 items; the bound is generous, 0.2 s is the aim on a quiet machine
 "$make" "$tmp/x.msgpack" x g 1 n=10000 points=1000
 "$make" "$tmp/y.msgpack" y g 2 n=10000 points=1000

@@ -204,7 +204,8 @@ static void comparability(void)
         "ifeval_prompt_loose ifeval items template decoding scorer scorer_version",
         "ifeval_inst_strict ifeval items template decoding scorer scorer_version",
         "ifeval_inst_loose ifeval items template decoding scorer scorer_version",
-        "judge_single instruct items template decoding protocol prompt judge served"};
+        "judge_single instruct items template decoding protocol prompt judge served",
+        "judge_joint p-pass-1 panel pass served"};
     size_t n = sizeof rows / sizeof rows[0];
     for (size_t i = 0; i < n; i++) {
         struct str rest = str_z(rows[i]), name = str_cut(&rest, ' '), task = str_cut(&rest, ' ');
