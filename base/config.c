@@ -222,6 +222,8 @@ int config_load(const struct schema *s, void *dst, const char *path, struct strs
     struct target t = {.s = s, .dst = dst, .a = a, .e = e};
     if (schema_defaults(s, dst, a, e) != 0 || load_file(&t, path, 0) != 0)
         return -1;
+    if (!t.given.n) /* a cut or forgotten file, not a wish for all defaults */
+        return err_set(e, "%s: holds no key", path);
     for (size_t i = 0; i < sets.n; i++)
         if (apply_set(&t, sets.v[i]) != 0)
             return -1;

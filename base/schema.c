@@ -66,6 +66,9 @@ static void look_near(const struct schema *s, const char *prefix, struct near *q
         if (f->type == FIELD_LIST || f->type == FIELD_REST || (f->flags & FIELD_HIDDEN))
             continue;
         int d = str_distance(q->key, full);
+        size_t n = strlen(prefix) + 1;
+        if (*prefix && strncmp(q->key, full, n) == 0 && d > 1 + (int)(strlen(q->key) - n) / 2)
+            d = q->best; /* only the section is alike */
         if (*prefix && strcmp(q->key, f->name) == 0)
             d = 1; /* the section was forgotten */
         else if (strlen(f->name) > 3 && strncmp(q->key, full, strlen(full)) == 0 && d > 2)

@@ -35,7 +35,8 @@ static bool says(const char *text, int code, const char *want)
 static void test_defaults(void)
 {
     struct run r;
-    CHECK(load(&r, "", (struct strs){0}) == 0, "an empty run file is whole");
+    CHECK(load(&r, "", (struct strs){0}) == -1, "an empty run file is refused");
+    CHECK(load(&r, "[run]\nnotes = x\n", (struct strs){0}) == 0, "one with a note is whole");
     CHECK(r.vocab.size == 4096 && str_eqz(r.vocab.pattern, "gpt2") && r.model.layers == 12 &&
               r.model.heads == 12 && r.model.width == 768 && r.model.context == 1024 &&
               r.model.qkv_bias && r.model.tied && r.model.norm_eps == 1e-5,
@@ -111,7 +112,7 @@ static void test_volatile(void)
 {
     struct run r;
     struct buf a = {0}, b = {0};
-    load(&r, "", (struct strs){0});
+    load(&r, "[run]\nnotes = x\n", (struct strs){0});
     canonical(&r, &a);
     const char *same[] = {"train.threads=2", "train.max_hours=3",   "train.keep=5",
                           "eval.batch=2",    "judge.concurrency=9", "judge.timeout=1",
@@ -120,13 +121,13 @@ static void test_volatile(void)
                            "eval.seed=2",   "judge.seed=1", "train.micro_batch=4"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         struct str set = str_z(same[i]);
-        load(&r, "", (struct strs){&set, 1});
+        load(&r, "[run]\nnotes = x\n", (struct strs){&set, 1});
         canonical(&r, &b);
         CHECK(str_eq(buf_str(&a), buf_str(&b)), "%s makes nothing run again", same[i]);
     }
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         struct str set = str_z(other[i]);
-        load(&r, "", (struct strs){&set, 1});
+        load(&r, "[run]\nnotes = x\n", (struct strs){&set, 1});
         canonical(&r, &b);
         CHECK(!str_eq(buf_str(&a), buf_str(&b)), "%s does", other[i]);
     }
