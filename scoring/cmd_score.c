@@ -59,7 +59,10 @@ static void facts(struct stage *st, const struct scorer *s, const struct score_c
         stage_fact(st, "lowest", json_of_num(n->sum / all));
         stage_fact(st, "highest", json_of_num((n->sum + n->missing_weight) / all));
     }
-    log_info("%s %.4f over %lld of %zu items", s->metric, mean, (long long)scored, items);
+    if (scored)
+        log_info("%s %.4f over %lld of %zu items", s->metric, mean, (long long)scored, items);
+    else
+        log_info("%s is not estimable: none of %zu items has a score", s->metric, items);
     if (scored < (int64_t)items)
         log_warn("%lld items have no score (%lld not run, %lld failed, %lld refused)",
                  (long long)items - (long long)scored, (long long)n->outcome[OUTCOME_NOT_RUN],
