@@ -180,6 +180,8 @@ static int remote(struct stream *s, const char *spec, struct err *e)
 {
     struct model_options mo = {.retries = -1};
     struct model m;
+    if (!strchr(spec, ':')) /* no spec of a server: a folder that is not there */
+        return err_set(e, "%s: no such checkpoint folder", spec);
     if (s->o->ids || s->o->prompt_ids.n)
         return err_code(e, EXIT_USAGE, "a server takes and gives text, not ids");
     if (s->o->rule.min_p > 0 || s->o->rule.repeat != 1)
