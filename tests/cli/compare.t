@@ -81,6 +81,11 @@ is $? 0 "compare --panel" || cat "$tmp/err"
 ok "the panel's pass is a metric" grep -q '^judge_joint, jury pass 1: points of 100, higher is better; 100 items' "$tmp/out"
 grep -A5 '^judge_joint' "$tmp/out" | grep -qE '^ *q .*-1[0-9]\.[0-9]+ .*worse'
 is $? 0 "paired over its items"
+"$make" "$tmp/s.msgpack" s g 3 n=100 # judged under the name of its fine-tuning seed
+"$make" "$tmp/x.msgpack" s-1 g 3 n=100 panel="$tmp/jury2"
+"$make" "$tmp/x.msgpack" s-7 g 3 n=100 worse=90 panel="$tmp/jury2"
+"$ASSAY" compare "$tmp/s.msgpack" --panel "$tmp/jury2" > "$tmp/out" 2> "$tmp/err"
+ok "a run's fine-tuning seeds are its own, other numbers are not" grep -qE '^ *s +[34][0-9]\.' "$tmp/out"
 "$ASSAY" compare "$tmp/runs" --panel "$tmp/jury" > /dev/null 2> "$tmp/err"
 is $? 1 "a panel that judged none of the runs is said"
 

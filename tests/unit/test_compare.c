@@ -275,6 +275,17 @@ static void counting(void)
     CHECK_INT(d->verdict, VERDICT_BETTER, "and decides");
     compare_release(&c);
 
+    for (int i = 0; i < 100; i++) { /* five items of one source each: no binomial any more */
+        static struct str source[20];
+        source[i / 5] = str_printf(&arena, "s%d", i / 5);
+        ((struct metric *)r[0].metrics.v)->cluster.v[i] = source[i / 5];
+        ((struct metric *)r[1].metrics.v)->cluster.v[i] = source[i / 5];
+    }
+    compare_runs(&c, r, 2, &allow, &e);
+    CHECK(!c.metric[0].delta[1].mcnemar && c.metric[0].delta[1].est.clusters == 20,
+          "clustered items are flipped by cluster, not counted one by one");
+    compare_release(&c);
+
     struct metric two[2][2];
     for (int i = 0; i < 2; i++) {
         two[i][0] = make_metric("nll_token", 60, 1, i * 0.02, 0.02, (uint64_t)i + 1);
