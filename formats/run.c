@@ -24,6 +24,8 @@ static const struct field run_about_fields[] = {
     {"group", FIELD_STR, AT(group), "", .help = "runs of one recipe with other seeds share it"},
     {"notes", FIELD_STR, AT(notes), "", .help = "free text kept in the result"},
     {"tags", FIELD_STRS, AT(tags), "", .help = "words to find the run by"},
+    {"billed", FIELD_F64, AT(billed), "", 0, 1e12,
+     .help = "what the provider took for the run, in the hardware's currency"},
     {0},
 };
 #undef AT

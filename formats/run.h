@@ -18,6 +18,7 @@
 struct run_about {
     struct str title, group, notes; /* group: runs of one recipe with other seeds share it */
     struct strs tags;
+    double billed; /* what the provider took for the run; NaN: unknown */
 };
 
 /* [data]: data, vocabulary and shard stages. */

@@ -1,5 +1,4 @@
 /* assay result: one run folder into one result.msgpack, or published numbers into results. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +12,6 @@ enum { STAGE_VERSION = 2 };
 
 struct opt {
     struct str run, out, hardware, from;
-    double billed;
 };
 static const struct field fields[] = {
     {.name = "run",
@@ -36,12 +34,6 @@ static const struct field fields[] = {
      .at = offsetof(struct opt, hardware),
      .def = "",
      .help = "hardware file with the machine's price and peaks; default: what the segments say"},
-    {.name = "billed",
-     .type = FIELD_F64,
-     .at = offsetof(struct opt, billed),
-     .def = "",
-     .max = 1e12,
-     .help = "what the provider took for the run, in the hardware's currency"},
     {0},
 };
 static const struct schema options = {"result", 1, sizeof(struct opt), fields};
@@ -62,9 +54,7 @@ static int collect(struct opt *o, struct arena *a, struct err *e)
     stage_begin(&st, "result", STAGE_VERSION, out, NULL, NULL);
     if (o->hardware.n)
         stage_options(&st, "hardware", &hardware_schema, &hw);
-    if (!isnan(o->billed))
-        stage_setting(&st, "billed", arena_printf(a, "%.17g", o->billed));
-    if (result_collect(&r, dir, o->hardware.n ? &hw : NULL, o->billed, &st, a, e) != 0) {
+    if (result_collect(&r, dir, o->hardware.n ? &hw : NULL, &st, a, e) != 0) {
         err_wrap(e, "result");
         goto out;
     }
@@ -104,7 +94,8 @@ const struct command cmd_result = {
     .name = "result",
     .summary = "collect a run folder into one result",
     .details = "Cost is training (per segment, where a run moved between machines), with "
-               "evaluation, and billed.\nEntered results hold what a publication says, with its "
+               "evaluation, and billed (run.billed).\nEntered results hold what a publication "
+               "says, with its "
                "source; what it does not say is left out.",
     .options = &options,
     .run = run,

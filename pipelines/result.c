@@ -22,7 +22,7 @@ struct collector {
     const char *dir, *data_dir;
     struct stage *st;
     struct arena *a;
-    double eval_seconds, billed;
+    double eval_seconds;
     struct buf missing; /* names of artefacts that the run file asks for and the folder lacks */
 };
 
@@ -327,7 +327,7 @@ static void collect_money(struct collector *c, const struct hardware *hw)
 {
     struct result *r = c->r;
     struct bill b;
-    r->cost_billed = c->billed;
+    r->cost_billed = r->config.about.billed;
     const struct result_segment *s = r->segments.v;
     if (hw) {
         r->hardware.name = hw->name;
@@ -355,10 +355,10 @@ static void collect_money(struct collector *c, const struct hardware *hw)
     r->cost_total = b.total;
 }
 
-int result_collect(struct result *r, const char *dir, const struct hardware *hw, double billed,
-                   struct stage *st, struct arena *a, struct err *e)
+int result_collect(struct result *r, const char *dir, const struct hardware *hw, struct stage *st,
+                   struct arena *a, struct err *e)
 {
-    struct collector c = {.r = r, .dir = dir, .st = st, .a = a, .billed = billed};
+    struct collector c = {.r = r, .dir = dir, .st = st, .a = a};
     const char *ini = path_join(a, dir, "run.ini");
     if (schema_defaults(&result_schema, r, a, e) != 0)
         return -1;

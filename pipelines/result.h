@@ -9,10 +9,9 @@
 
 /* Reads run.ini, the manifests, metrics.jsonl, loss units and scores below `dir`; `data_dir` is the
  * run folder that data, vocabulary and shards come from ("" = dir). Everything it reads is added to
- * the stage as an input. billed: what the provider took for the run; NaN: unknown. Strings live in the
- * arena. */
-int result_collect(struct result *r, const char *dir, const struct hardware *hw, double billed,
-                   struct stage *st, struct arena *a, struct err *e);
+ * the stage as an input. Strings live in the arena. */
+int result_collect(struct result *r, const char *dir, const struct hardware *hw, struct stage *st,
+                   struct arena *a, struct err *e);
 
 /* The machine, from the system: CPU, cores, memory, kernel. */
 void result_machine(struct result_hardware *h, struct arena *a);

@@ -77,8 +77,10 @@ PY
 is "$(sed -n 1p "$tmp/out")" "['a', 'b'] [1, 2] [1, 62] True" "two segments, every token in one of them"
 is "$(sed -n 2p "$tmp/out")" "True True True False" "each at its machine's price; validation timed; billed not guessed"
 ok "cost shows the segments" grep -q 'Segments of runs that moved' <("$ASSAY" cost "$tmp/runs/t")
-"$ASSAY" result --run "$tmp/runs/t" --billed 12.5 --quiet
-ok "billed, as entered" grep -q '"cost_billed":12.5' <("$ASSAY" cat "$tmp/runs/t/result.msgpack")
+before=$(cd "$tmp/runs/t" && find . -name '*manifest.json' | sort | xargs sha256sum)
+run HARDWARE_INI= SET=run.billed=12.5
+ok "billed, as the run file says" grep -q '"cost_billed":12.5' <("$ASSAY" cat "$tmp/runs/t/result.msgpack")
+is "$(diff <(echo "$before") <(cd "$tmp/runs/t" && find . -name '*manifest.json' | sort | xargs sha256sum) | grep -c '^> ')" 1 "and nothing but the result ran for it"
 ok "cost and time to a loss" grep -qE '^t  +[0-9.]+ \[' <("$ASSAY" cost "$tmp/runs/t" --loss 5.9)
 ok "a loss that was not reached" grep -qE '^t  +not reached' <("$ASSAY" cost "$tmp/runs/t" --loss 0.1)
 done_testing

@@ -79,6 +79,12 @@ go RUNS_DIR="$tmp/home" SET=eval.max_new_tokens=5
 ok "nor another answer length" grep -q 'is sealed.*eval.max_new_tokens' "$tmp/log"
 go RUNS_DIR="$tmp/home" SET=train.threads=1
 is $? 0 "an option that changes no number may differ" || sed 's/^/# /' "$tmp/log" | tail
+cp "$tmp/home/tiny/shards/manifest.json" "$tmp/keep"
+sed -i 's/^  "hash": "[0-9a-f]\{8\}/  "hash": "00000000/' "$tmp/home/tiny/shards/manifest.json"
+touch "$tmp/home/tiny/shards/manifest.json"
+go RUNS_DIR="$tmp/home" SET=train.threads=1
+ok "nor from other data" grep -q 'pretrain is sealed.*made from another ../shards' "$tmp/log" || sed 's/^/# /' "$tmp/log"
+cp "$tmp/keep" "$tmp/home/tiny/shards/manifest.json"
 "$ASSAY" unpack "$tmp/a.tar" --runs "$tmp/home" > "$tmp/log" 2>&1
 is $? 1 "a run that is there is not overwritten"
 ok "unless asked for" "$ASSAY" unpack "$tmp/m.tar" --runs "$tmp/home" --replace --quiet
@@ -129,7 +135,8 @@ write("device", lambda f: f.append(["tiny/dev", b"", tarfile.FIFOTYPE, ""]))
 whole = open(tmp + "/a.tar", "rb").read()
 open(tmp + "/bad-cut.tar", "wb").write(whole[:len(whole) // 2])
 open(tmp + "/bad-noend.tar", "wb").write(whole[:-1024])
-open(tmp + "/bad-header.tar", "wb").write(whole[:600] + b"Z" + whole[601:])
+open(tmp + "/bad-list.tar", "wb").write(whole[:600] + b"Z" + whole[601:])
+open(tmp + "/bad-header.tar", "wb").write(whole[:105] + b"7" + whole[106:])  # a mode: only the checksum sees it
 open(tmp + "/bad-empty.tar", "wb").write(b"")
 PY
 for f in "$tmp"/bad-*.tar; do
