@@ -95,7 +95,7 @@ static int find_protocol(struct judge_prompt *p, const bool *seen, bool block, s
 
 static int prompt_check(struct judge_prompt *p, struct err *e)
 {
-    bool seen[FIELDS] = {false}, block = false;
+    bool seen[FIELDS] = {false}, block = false, outside = false;
     int open = -1;
     for (size_t i = 0; i < p->text.n; i++) {
         struct mark m;
@@ -116,8 +116,7 @@ static int prompt_check(struct judge_prompt *p, struct err *e)
             return err_code(e, EXIT_USAGE, "{answers} is a block: {?answers}...{/answers}");
         if (m.kind == '=' && m.field == LABEL && open != ANSWERS)
             return err_code(e, EXIT_USAGE, "{label} stands only inside {?answers}...{/answers}");
-        if (m.kind == '=' && m.field == ANSWER && block && open != ANSWERS)
-            return err_code(e, EXIT_USAGE, "{answer} stands outside of the block of answers");
+        outside = outside || (m.kind == '=' && m.field == ANSWER && open != ANSWERS);
         open = m.kind == '?' ? m.field : m.kind == '/' ? -1 : open;
         block = block || (m.kind == '?' && m.field == ANSWERS);
         seen[m.field] = seen[m.field] || m.kind == '=';
@@ -125,6 +124,8 @@ static int prompt_check(struct judge_prompt *p, struct err *e)
     }
     if (open >= 0)
         return err_code(e, EXIT_USAGE, "{?%s} is never closed", field_names[open]);
+    if (block && outside)
+        return err_code(e, EXIT_USAGE, "{answer} stands outside of the block of answers");
     return find_protocol(p, seen, block, e);
 }
 

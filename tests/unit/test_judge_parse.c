@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "tests/tap.h"
 
 static struct arena arena;
@@ -121,6 +122,119 @@ static void test_classes(void)
     free(big);
 }
 
+/* ---- other protocols ------------------------------------------------------------------------ */
+
+static const struct judge_prompt pair = {.protocol = JUDGE_PAIRWISE, .lo = 0, .hi = 1};
+static const struct judge_prompt rubric = {.protocol = JUDGE_SINGLE, .lo = 1, .hi = 5};
+static const struct judge_prompt joint = {.protocol = JUDGE_JOINT, .lo = 0, .hi = 100};
+
+static void one(const struct judge_prompt *p, bool structured, const char *text, double want)
+{
+    struct response r = {.text = str_z(text), .finish = FINISH_STOP};
+    double v;
+    struct str d;
+    int o = judge_verdict(p, structured, &r, 1, &v, &d, &arena);
+    bool same =
+        isnan(want) ? o == OUTCOME_PARSE_FAILED && isnan(v) : o == OUTCOME_SCORED && v == want;
+    char shown[200];
+    snprintf(shown, sizeof shown, "%s", text);
+    for (char *c = shown; *c; c++)
+        *c = *c == '\n' ? '|' : *c;
+    CHECK(same, "%s: \"%s\"", isnan(want) ? "no verdict" : "a verdict", shown);
+}
+
+static void test_pairwise(void)
+{
+    one(&pair, false, "A", 1);
+    one(&pair, false, "b", 0);
+    one(&pair, false, "Verdict: A", 1);
+    one(&pair, false, "**Verdict: B**", 0);
+    one(&pair, false, "Verdict: tie.", 0.5);
+    one(&pair, false, "[[A]]", 1);
+    one(&pair, false, "B is shorter, but A is right.; so\nVerdict: A", 1);
+    one(&pair, false, "Both are fine.\nA", NAN);
+    one(&pair, false, "A is better", NAN);
+    one(&pair, false, "A tie", NAN);
+    one(&pair, false, "Verdict: A\nVerdict: B", NAN);
+    one(&pair, false, "Verdict: C", NAN);
+    one(&pair, false, "Verdict: A or B", NAN);
+    one(&pair, false, "[[A", NAN);
+    one(&pair, false, "", NAN);
+    one(&pair, true, "{\"verdict\": \"A\"}", 1);
+    one(&pair, true, "{\"verdict\": \"tie\"}", 0.5);
+    one(&pair, true, "{\"verdict\": 1}", NAN);
+    one(&pair, true, "{\"verdict\": \"both\"}", NAN);
+    one(&pair, true, "A", NAN);
+}
+
+static void test_rubric(void)
+{
+    one(&rubric, false, "Mostly right.\nScore: 4", 4);
+    one(&rubric, false, "4/5", 4);
+    one(&rubric, false, "Score: 4 out of 5", 4);
+    one(&rubric, false, "0", NAN);
+    one(&rubric, false, "6", NAN);
+    one(&rubric, false, "4/100", NAN);
+    one(&rubric, false, "Score: 80", NAN);
+    one(&rubric, true, "{\"score\": 5}", 5);
+    one(&rubric, true, "{\"score\": 5.0}", 5);
+    one(&rubric, true, "{\"score\": 4.5}", NAN);
+    one(&rubric, true, "{\"score\": true}", NAN);
+    one(&rubric, true, "{\"score\": null}", NAN);
+    one(&rubric, true, "[5]", NAN);
+}
+
+static int many(const char *text, double v[3])
+{
+    struct response r = {.text = str_z(text), .finish = FINISH_STOP};
+    struct str d;
+    return judge_verdict(&joint, false, &r, 3, v, &d, &arena);
+}
+
+static void test_joint(void)
+{
+    double v[3];
+    CHECK(many("{\"B\": 10, \"A\": 85, \"C\": 0}", v) == OUTCOME_SCORED && v[0] == 85 &&
+              v[1] == 10 && v[2] == 0,
+          "a joint verdict, by its labels and not by its order");
+    CHECK(many("```json\n{\"A\": 1, \"B\": 2, \"C\": 3}\n```", v) == OUTCOME_SCORED && v[2] == 3,
+          "in a code fence");
+    CHECK(many("{\"A\": 85, \"C\": 7}", v) == OUTCOME_PARSE_FAILED && v[0] == 85 && isnan(v[1]) &&
+              v[2] == 7,
+          "one that lacks B has failed, and keeps the others' values");
+    CHECK(many("{\"A\": 85, \"B\": 101, \"C\": 7}", v) == OUTCOME_PARSE_FAILED && isnan(v[1]),
+          "a value out of range is missing");
+    CHECK(many("{\"A\": 1, \"B\": 2, \"C\": 3, \"D\": 4}", v) == OUTCOME_PARSE_FAILED &&
+              isnan(v[0]) && isnan(v[1]) && isnan(v[2]),
+          "a label that was not shown voids all");
+    CHECK(many("{\"a\": 1, \"B\": 2, \"C\": 3}", v) == OUTCOME_PARSE_FAILED && isnan(v[1]),
+          "so does a small one");
+    CHECK(many("{\"A\": 1, \"B\": 2, \"C\": 3} well done", v) == OUTCOME_PARSE_FAILED,
+          "prose behind is no verdict");
+    CHECK(many("A: 1\nB: 2\nC: 3", v) == OUTCOME_PARSE_FAILED, "nor are lines");
+    CHECK(many("85", v) == OUTCOME_PARSE_FAILED, "nor a lone number");
+}
+
+static void test_schema(void)
+{
+    struct err e = {0};
+    for (int k = 0; k < 3; k++) {
+        const struct judge_prompt *p = k == 0 ? &rubric : k == 1 ? &joint : &pair;
+        struct buf b = {0};
+        size_t n = k == 1 ? 3 : k == 2 ? 2 : 1, props = k == 1 ? 3 : 1;
+        judge_schema(p, n, &b);
+        struct json *v = json_parse(buf_str(&b), &e);
+        CHECK(json_size(json_get(v, "properties")) == props &&
+                  json_size(json_get(v, "required")) == props &&
+                  json_kind(json_get(v, "additionalProperties")) == JSON_BOOL &&
+                  !json_bool(json_get(v, "additionalProperties")),
+              "the schema of %s: all is required, nothing else allowed",
+              judge_protocol_names[p->protocol]);
+        json_free(v);
+        buf_release(&b);
+    }
+}
+
 static const char *question(const char *prompt, const struct item *it, const char *answer)
 {
     struct judge_prompt p = {.text = str_z(prompt)};
@@ -143,6 +257,19 @@ static void test_question(void)
     CHECK_STR(question("a{?input}<{input}>{/input}b{?reference}<{reference}>{/reference}{answer}",
                        &it, "x"),
               "ab<R {input}>x", "an optional part stands only where its field is not empty");
+    struct judge_prompt p = {.text = STR_LIT("{?answers}[{label}:{answer}]{/answers} {labels}"),
+                             .protocol = JUDGE_JOINT};
+    struct str three[] = {STR_LIT("x{label}"), STR_LIT(""), STR_LIT("z")};
+    struct buf b = {0};
+    judge_question(&p, false, &it, three, 3, &b);
+    CHECK_STR(b.p, "[A:x{label}][B:][C:z] \"A\", \"B\" and \"C\"",
+              "a block stands once for each answer, also for an empty one");
+    buf_cut(&b, 0);
+    p = (struct judge_prompt){.text = STR_LIT("{b}|{a}|{?a}y{/a}"), .protocol = JUDGE_PAIRWISE};
+    judge_question(&p, true, &it, three, 2, &b);
+    CHECK(str_starts(buf_str(&b), "|x{label}|y\n\n") && strstr(b.p, "JSON"),
+          "two answers, and the line that asks for JSON");
+    buf_release(&b);
     CHECK_STR(question("{\"score\": 1} { } {Answer} {answer", &it, "x"),
               "{\"score\": 1} { } {Answer} {answer", "other braces are text");
 }
@@ -177,6 +304,26 @@ static void test_prompt(void)
           "an open part is refused: %s", e.msg);
     CHECK(load_text("{instruction}{answer}{/input}", &p, &e) == -1 && strstr(e.msg, "closes"),
           "a close without an open is refused: %s", e.msg);
+    CHECK(load_text("#scale 1 5\n#tokens 40\n{instruction} {answer}", &p, &e) == 0 && p.lo == 1 &&
+              p.hi == 5 && p.tokens == 40 && str_eqz(p.text, "{instruction} {answer}"),
+          "head lines give the scale and the tokens, and are not asked");
+    CHECK(load_text("#scale 5 1\n{instruction} {answer}", &p, &e) == -1 && strstr(e.msg, "#scale"),
+          "a scale upside down is refused: %s", e.msg);
+    CHECK(load_text("{instruction}{?answers}{label}{answer}{/answers}{labels}", &p, &e) == 0 &&
+              p.protocol == JUDGE_JOINT,
+          "a block of answers makes a joint prompt");
+    CHECK(load_text("{instruction}{a}{b}", &p, &e) == 0 && p.protocol == JUDGE_PAIRWISE,
+          "{a} and {b} make a pairwise one");
+    static const char *const mixed[] = {"{instruction}{a}",
+                                        "{instruction}{a}{b}{answer}",
+                                        "{instruction}{?answers}{answer}{/answers}",
+                                        "{instruction}{answer}{?answers}{label}{/answers}",
+                                        "{instruction}{?answers}{label}{answer}{/answers}{answer}",
+                                        "{instruction}{label}{answer}",
+                                        "{instruction}{answers}"};
+    for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
+        CHECK(load_text(mixed[i], &p, &e) == -1 && e.code == EXIT_USAGE, "%s is refused: %s",
+              mixed[i], e.msg);
     CHECK(load_text("{instruction}{answer}\xff", &p, &e) == -1 && strstr(e.msg, "UTF-8"),
           "bad UTF-8 is refused: %s", e.msg);
     CHECK(judge_prompt_load(&p, STR_LIT("no/such/prompt"), &arena, &e) == -1 &&
@@ -245,6 +392,10 @@ int main(void)
     test_scored();
     test_failed();
     test_classes();
+    test_pairwise();
+    test_rubric();
+    test_joint();
+    test_schema();
     test_question();
     test_prompt();
     test_key();
