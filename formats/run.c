@@ -213,15 +213,29 @@ static const struct field score_config_fields[] = {
 const struct schema score_config_schema = {"score", 1, sizeof(struct score_config),
                                            score_config_fields};
 
+const char *const judge_json_names[] = {"auto", "on", "off", NULL};
 #define AT(m) offsetof(struct judge_config, m)
 static const struct field judge_config_fields[] = {
     {"judge", FIELD_STR, AT(judge), "",
      .help = "ollama:MODEL, openai:MODEL, URL#MODEL...; empty: no judge"},
     {"prompt", FIELD_STR, AT(prompt), "score100", .help = "prompt by name, or a prompt file"},
+    {"structured", FIELD_ENUM, AT(structured), "auto", .choices = judge_json_names,
+     .help = "ask for JSON by a schema; auto: for joint questions"},
     {"concurrency", FIELD_I64, AT(concurrency), "4", 1, 1024, .help = "requests at once",
      .flags = FIELD_VOLATILE},
     {"max_requests", FIELD_I64, AT(max_requests), "0", 0, MOST_COUNT,
      .help = "stop after this many requests; 0: no cap", .flags = FIELD_VOLATILE},
+    {"max_total_tokens", FIELD_I64, AT(max_total_tokens), "0", 0, MOST_COUNT,
+     .help = "stop when the judge has used this many tokens; 0: no cap", .flags = FIELD_VOLATILE},
+    {"max_seconds", FIELD_F64, AT(max_seconds), "0", 0, 9e9, .help = "stop asking then; 0: no cap",
+     .flags = FIELD_VOLATILE},
+    {"max_money", FIELD_F64, AT(max_money), "0", 0, 9e9,
+     .help = "stop before this is passed, in the price's currency; 0: no cap",
+     .flags = FIELD_VOLATILE},
+    {"price", FIELD_STR, AT(price), "", .help = "price file, or a name in pipelines/prices",
+     .flags = FIELD_VOLATILE},
+    {"repeat", FIELD_I64, AT(repeat), "1", 1, 1000,
+     .help = "times everything is judged; 2 or more tell the judge's noise"},
     {"retries", FIELD_I64, AT(retries), "4", 0, 100, .help = "further tries of a failed request",
      .flags = FIELD_VOLATILE},
     {"max_tokens", FIELD_I64, AT(max_tokens), "16", 1, 1048576, .help = "longest verdict"},

@@ -109,11 +109,14 @@ struct eval_config {
 struct score_config {
     struct strs scorers; /* exact, overlap */
 };
+extern const char *const judge_json_names[]; /* auto, on, off */
 struct judge_config {
     struct str judge;  /* spec, e.g. ollama:llama3; empty: no judge */
     struct str prompt; /* "score100" or a prompt file */
-    int64_t concurrency, max_requests, retries, max_tokens, seed;
-    double timeout, temperature, max_failed;
+    struct str price;  /* price file; empty: money is unknown */
+    int structured;    /* judge_json_names */
+    int64_t concurrency, max_requests, max_total_tokens, retries, max_tokens, seed, repeat;
+    double timeout, temperature, max_failed, max_seconds, max_money;
 };
 
 struct run {

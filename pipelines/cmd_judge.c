@@ -15,7 +15,6 @@ struct options {
         panel_size, context;
     double timeout, temperature, max_failed, max_seconds, max_money;
 };
-static const char *const json_names[] = {"auto", "on", "off", NULL};
 static const char *const pair_names[] = {"baseline", "all", NULL};
 #define AT(m) offsetof(struct options, m)
 static const struct field fields[] = {
@@ -32,12 +31,12 @@ static const struct field fields[] = {
      .help = "one answer a question, all of them in one, or two in both orders"},
     {"prompt", FIELD_STR, AT(prompt), "",
      .help = "score100, rubric5, joint100, pairwise, or a prompt file; default: the protocol's"},
-    {"structured", FIELD_ENUM, AT(structured), "auto", .choices = json_names,
+    {"structured", FIELD_ENUM, AT(structured), "auto", .choices = judge_json_names,
      .help = "ask for JSON by a schema, which constrains the judge; auto: for joint questions"},
     {"pairs", FIELD_ENUM, AT(pairs), "baseline", .choices = pair_names,
      .help = "pairwise: each against the baseline, or all pairs"},
     {"baseline", FIELD_STR, AT(baseline), "", .help = "pairwise: a name; default: the first"},
-    {"repeat", FIELD_I64, AT(repeat), "1", 1, 1000,
+    {"repeat", FIELD_I64, AT(repeat), "", 1, 1000,
      .help = "times everything is judged; 2 or more tell the judge's noise"},
     {"calibrate", FIELD_STR, AT(calibrate), "",
      .help = "pairs labelled by people (JSONL: instruction, output, a, b, label): measures the "
@@ -60,12 +59,12 @@ static const struct field fields[] = {
     {"concurrency", FIELD_I64, AT(concurrency), "", 1, 1024, .help = "requests at once"},
     {"max_requests", FIELD_I64, AT(max_requests), "", 0, 9e15,
      .help = "stop after this many requests, tries included; 0: no cap"},
-    {"max_total_tokens", FIELD_I64, AT(max_total_tokens), "0", 0, 9e15,
+    {"max_total_tokens", FIELD_I64, AT(max_total_tokens), "", 0, 9e15,
      .help = "stop when the judge has used this many tokens; 0: no cap"},
-    {"max_money", FIELD_F64, AT(max_money), "0", 0, 9e9,
+    {"max_money", FIELD_F64, AT(max_money), "", 0, 9e9,
      .help = "stop before this is passed, in the price's currency; 0: no cap"},
     {"price", FIELD_STR, AT(price), "", .help = "price file, or a name in pipelines/prices"},
-    {"max_seconds", FIELD_F64, AT(max_seconds), "0", 0, 9e9, .help = "stop asking then; 0: no cap"},
+    {"max_seconds", FIELD_F64, AT(max_seconds), "", 0, 9e9, .help = "stop asking then; 0: no cap"},
     {"retries", FIELD_I64, AT(retries), "", 0, 100, .help = "further tries of a failed request"},
     {"asks", FIELD_I64, AT(asks), "2", 1, 100,
      .help = "times a question is asked while no verdict can be parsed"},
@@ -102,12 +101,18 @@ static void take_options(struct judge_config *c, const struct options *o)
         c->prompt = o->prompt;
     take_i64(&c->concurrency, o->concurrency);
     take_i64(&c->max_requests, o->max_requests);
+    take_i64(&c->max_total_tokens, o->max_total_tokens);
+    take_i64(&c->repeat, o->repeat);
     take_i64(&c->retries, o->retries);
     take_i64(&c->max_tokens, o->max_tokens);
     take_i64(&c->seed, o->seed);
     take_f64(&c->timeout, o->timeout);
     take_f64(&c->temperature, o->temperature);
     take_f64(&c->max_failed, o->max_failed);
+    take_f64(&c->max_seconds, o->max_seconds);
+    take_f64(&c->max_money, o->max_money);
+    if (o->price.n)
+        c->price = o->price;
 }
 
 static int check(const struct options *o, struct err *e)
@@ -165,18 +170,19 @@ static int run(void *opt, struct arena *a, struct err *e)
                           .c = r.judge,
                           .protocol = (enum judge_protocol)o->protocol,
                           .exact_tokens = o->max_tokens != FIELD_NONE_I64,
-                          .structured = (enum judge_json)o->structured,
+                          .structured =
+                              (enum judge_json)(o->structured ? o->structured : r.judge.structured),
                           .dry = o->dry_run,
                           .asks = o->asks,
-                          .repeat = o->repeat,
                           .pairs = (enum judge_pairs)o->pairs,
-                          .baseline = o->baseline,
-                          .caps = {o->max_total_tokens, o->max_money, o->max_seconds}};
+                          .baseline = o->baseline};
     take_options(&j.c, o);
+    j.repeat = j.c.repeat;
+    j.caps = (struct judge_caps){j.c.max_total_tokens, j.c.max_money, j.c.max_seconds};
     if (o->calibrate.n && !j.baseline.n)
         j.baseline = STR_LIT("b");
-    if (o->price.n) {
-        if (price_load(&price, o->price, a, e))
+    if (j.c.price.n) {
+        if (price_load(&price, j.c.price, a, e))
             return -1;
         j.price = &price;
     }

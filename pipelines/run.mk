@@ -83,7 +83,8 @@ report: $(TOOL) ## RUNS="a b": the comparison as one HTML page, OUT=report.html
 demo: deps ## the whole chain on the CPU: corpus, vocabulary, three runs, comparison (minutes)
 ifeq ($(JUDGE),local)
 	$(Q)$(MAKE) all
-	$(Q)bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT) $(MAKE) demo JUDGE='$(LOCAL_SPEC)'
+	$(Q)bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT) $(MAKE) demo JUDGE='$(LOCAL_SPEC)' \
+	  SET='judge.structured=on judge.concurrency=1 judge.timeout=300 $(SET)'
 else
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(DEMO)"
 	$(Q)$(if $(JUDGE),:,echo 'judge: none configured, so no judged scores (JUDGE=ollama:llama3, say, asks one; JUDGE=local one from PyPI)' >&2)

@@ -140,6 +140,9 @@ before=$(asked)
 ok "a dry run says what it would cost" quiet "${judge[@]}" --responses "$tmp/good.msgpack" --price "$tmp/price.ini" --seed 9 --dry-run --out "$tmp/dry"
 is "$(grep -c '12 questions to ask.*EUR' "$tmp/err") $(($(asked) - before))" "1 0" "and asks nothing"
 
+printf '[run]\n[judge]\nprice = %s\nmax_money = 0.15\nconcurrency = 1\nseed = 6\n' "$tmp/price.ini" > "$tmp/run.ini"
+ok "a run file has the cap and the price" fails 4 'cap of money' "${judge[@]}" --config "$tmp/run.ini" --responses "$tmp/good.msgpack" --out "$tmp/m4"
+
 # ---- panels
 for m in 1 2 3 4 5 6 7; do answers m$m $((10 + 11 * m)); done
 panel() { "$ASSAY" judge --panel "$tmp/pan" --retries 0 --baseline m2 "$@"; }
