@@ -4,11 +4,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "formats/choice.h"
+#include "formats/index.h"
 #include "formats/record.h"
+
+#define SYNC_EVERY 0.1 /* seconds between two fdatasyncs of the journal */
 
 /* ---- few-shot ------------------------------------------------------------------------------- */
 
@@ -101,6 +106,9 @@ struct part_asked {
 struct asker {
     const struct items *x;
     struct response *got; /* by item */
+    size_t *answered;     /* by item: choices whose values are there */
+    struct records *journal;
+    double synced;
     bool apart;
     size_t item, choice; /* next to ask */
     int64_t done;
@@ -112,6 +120,8 @@ static int next(void *ctx, struct request *q, struct err *e)
 {
     struct asker *k = ctx;
     (void)e;
+    while (k->item < k->x->n && k->answered[k->item] == k->x->v[k->item].choices.n)
+        k->item++; /* by a run before this one; a new one counts only when all was asked */
     if (k->item == k->x->n)
         return 0;
     const struct item *it = &k->x->v[k->item];
@@ -164,6 +174,60 @@ static void part_free(struct part_asked *p)
     free(p);
 }
 
+/* ---- the journal ---------------------------------------------------------------------------- */
+
+static void journal_key(const struct model *m, const struct asker *k, char hex[SHA256_HEX])
+{
+    struct sha256 h;
+    char items[SHA256_HEX];
+    choice_hash(k->x, items);
+    sha256_begin(&h);
+    part(&h, str_z(m->ops->identity(m)));
+    part(&h, str_z(items));
+    part(&h, str_z(k->apart ? "apart" : "joined"));
+    sha256_end_hex(&h, hex);
+}
+
+static int journal_add(struct asker *k, const struct response *r, struct err *e)
+{
+    double now = clock_now();
+    if (records_append(k->journal, r, e))
+        return -1;
+    if (now - k->synced < SYNC_EVERY)
+        return 0;
+    k->synced = now;
+    return records_sync(k->journal, e);
+}
+
+/* Takes whole answers of a run before this one. */
+static int journal_read(struct asker *k, const char *path, struct choice_counts *c, struct err *e)
+{
+    struct response r;
+    struct index index = {0};
+    int rc;
+    struct records *in = records_open(path, &response_schema, RECORD_READ, e);
+    if (!in)
+        return -1;
+    for (size_t i = 0; i < k->x->n; i++)
+        index_add(&index, k->x->v[i].id, i);
+    while ((rc = records_next(in, &r, &k->arena, e)) == 1) {
+        size_t i = index_find(&index, r.item), n = i == INDEX_NONE ? 0 : k->x->v[i].choices.n;
+        if (i == INDEX_NONE || r.finish == FINISH_ERROR || r.choice_logprob.n != n ||
+            r.choice_tokens.n != n || r.choice_greedy.n != n)
+            continue;
+        c->kept += k->answered[i] != n;
+        k->done += k->answered[i] != n ? (int64_t)n : 0;
+        k->answered[i] = n;
+        k->got[i] = r;
+    }
+    index_release(&index);
+    if (rc < 0) {
+        records_abort(in);
+        return -1;
+    }
+    return records_close(in, e);
+}
+
 static int take(void *ctx, const struct request *q, const struct response *r, struct err *e)
 {
     struct asker *k = ctx;
@@ -171,7 +235,7 @@ static int take(void *ctx, const struct request *q, const struct response *r, st
     struct response *to = &k->got[p->item];
     size_t n = p->choices.n;
     bool whole = r->choice_logprob.n == n && r->choice_tokens.n == n && r->choice_greedy.n == n;
-    (void)e;
+    int rc = 0;
     to->model = str_copy(&k->arena, r->model);
     if (r->finish == FINISH_ERROR || !whole) {
         to->finish = FINISH_ERROR;
@@ -186,11 +250,14 @@ static int take(void *ctx, const struct request *q, const struct response *r, st
             to->choice_tokens.v[p->from + c] = r->choice_tokens.v[c];
             to->choice_greedy.v[p->from + c] = r->choice_greedy.v[c];
         }
+        k->answered[p->item] += n;
+        if (k->answered[p->item] == to->choice_logprob.n)
+            rc = journal_add(k, to, e);
     }
     k->done += (int64_t)n;
     progress_set(&k->bar, (double)k->done, NULL);
     part_free(p);
-    return 0;
+    return rc;
 }
 
 /* ---- ending --------------------------------------------------------------------------------- */
@@ -267,20 +334,35 @@ int choice_run(struct model *m, const struct items *x, bool apart, const char *o
 {
     struct asker k = {.x = x, .apart = apart};
     int64_t all = 0;
+    char hex[SHA256_HEX];
+    int rc = -1, closed;
     *c = (struct choice_counts){0};
     k.got = mem_array(x->n, sizeof *k.got);
+    k.answered = mem_array(x->n, sizeof *k.answered);
     for (size_t i = 0; i < x->n; i++) {
         begin(&k, i);
         all += (int64_t)x->v[i].choices.n;
     }
-    progress_begin(&k.bar, "choices", "continuations", (double)all, 0);
-    int rc = m->ops->answer(m, next, take, &k, e);
+    journal_key(m, &k, hex);
+    const char *path = arena_printf(&k.arena, "%s.%.12s.journal", out, hex);
+    k.journal = records_open(path, &response_schema, RECORD_APPEND, e);
+    if (!k.journal || journal_read(&k, path, c, e))
+        goto out;
+    if (c->kept)
+        log_info("%lld of %zu items are answered already", (long long)c->kept, x->n);
+    progress_begin(&k.bar, "choices", "continuations", (double)all, (double)k.done);
+    rc = m->ops->answer(m, next, take, &k, e);
     progress_end(&k.bar);
     if (rc == 0)
         rc = check(m, &k, c, e);
     if (rc == 0)
         rc = write_out(&k, out, e);
+out:
+    closed = k.journal ? records_close(k.journal, rc ? &(struct err){0} : e) : 0;
+    if (rc == 0 && closed == 0)
+        unlink(path);
     free(k.got);
+    free(k.answered);
     arena_release(&k.arena);
-    return rc;
+    return rc ? rc : closed;
 }

@@ -18,6 +18,7 @@
 
 struct choice_counts {
     int64_t items, continuations, tokens, failed; /* failed: FINISH_ERROR */
+    int64_t kept;                                 /* items answered by a run before this one */
     int64_t invalid;                              /* a value that is no number */
     int64_t tied, graded;                         /* graded: items whose right choice is known */
     double sum[4]; /* of worth, by enum choice_norm, over graded valid items */
@@ -33,7 +34,9 @@ int choice_shots(struct items *x, const struct items *pool, const struct task *t
 /* Of all that is asked: ids, contexts, delimiters, choices, gold. */
 void choice_hash(const struct items *x, char hex[SHA256_HEX]);
 
-/* Asks all; answers in order to out (a record file). A local model's failures are recorded; a remote
+/* Asks all; answers in order to out (a record file). While it runs each item's answer goes into a
+ * journal beside it (OUT.KEY.journal; KEY: model, items, rule), so a run that was killed asks only for
+ * what is missing. A local model's failures are recorded; a remote
  * one's end with EXIT_INCOMPLETE and no file. No answer at all is an error. */
 int choice_run(struct model *m, const struct items *x, bool apart, const char *out,
                struct choice_counts *c, struct err *e);

@@ -54,6 +54,16 @@ quiet choice copa "$tmp/copa.jsonl" "$tmp/c.msgpack" --batch 32 --threads 2
 cmp -s "$tmp/b.msgpack" "$tmp/c.msgpack" && cmp -s "$tmp/b.msgpack" "$tmp/copa.msgpack"
 result $? "batch and threads change no bit"
 
+# ---- killed, it goes on where it was
+for n in 9 14; do
+    (ASSAY_FAULT=kill:$n choice copa "$tmp/copa.jsonl" "$tmp/k.msgpack" --threads 1) > /dev/null 2>&1
+done
+ok "killed twice, nothing has the final name" test ! -e "$tmp/k.msgpack" -a -n "$(ls "$tmp"/k.msgpack.*.journal 2> /dev/null)"
+quiet choice copa "$tmp/copa.jsonl" "$tmp/k.msgpack" --threads 1
+ok "the third run keeps what was answered" grep -q '[1-9][0-9]* of 60 items are answered already' "$tmp/err"
+cmp -s "$tmp/k.msgpack" "$tmp/copa.msgpack" && [ -z "$(ls "$tmp"/k.msgpack.*.journal 2> /dev/null)" ]
+result $? "and ends with the same bytes, its journal gone"
+
 # ---- few-shot
 quiet choice copa "$tmp/copa.jsonl" "$tmp/s3.msgpack" --shots 3 --items-out "$tmp/s3.items.msgpack"
 is "$("$ASSAY" cat "$tmp/s3.items.msgpack" | head -1 | grep -o '\\n\\n' | wc -l)" 3 "three shots, a blank line behind each"
