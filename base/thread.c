@@ -57,9 +57,12 @@ static void on_signal(int sig)
  * there would overwrite it. Only the main thread takes signals, so one such stack is enough. */
 static void own_stack(void)
 {
+    static void *kept; /* for the life of the process; the kernel's copy is no reference */
+    if (kept)
+        return;
     long least = sysconf(_SC_MINSIGSTKSZ); /* holds the vector registers too */
     stack_t st = {.ss_size = (size_t)(least > 0 ? least : 8192) + 65536};
-    st.ss_sp = mem_alloc(st.ss_size); /* for the life of the process */
+    st.ss_sp = kept = mem_alloc(st.ss_size);
     sigaltstack(&st, NULL);
 }
 
