@@ -32,7 +32,7 @@ static __global__ void write_behind_global(float *out, int bug)
 }
 static __global__ void wild_read(float *out, int bug)
 {
-    out[threadIdx.x] = bug ? out[threadIdx.x + (1 << 20)] : 1.0f;
+    out[threadIdx.x] = bug ? out[threadIdx.x + N] : 1.0f;
 }
 static __global__ void unwritten_shared(float *out, int bug)
 {
@@ -102,6 +102,21 @@ static __global__ void crooked_rows(float *out, int bug)
     ldmatrix_x4(r, (char *)s + threadIdx.x % 32 * 16 + 8 * bug);
     out[threadIdx.x] = (float)r[0];
 }
+/* Warps read what the other warp wrote, while nothing keeps that one from writing the next round. */
+static __global__ void no_tail_barrier(float *out, int bug)
+{
+    SMEM(float, s, [N]);
+    float sum = 0;
+    for (int round = 0; round < 3; round++) {
+        s[threadIdx.x] = (float)(threadIdx.x + 100 * round);
+        __syncthreads();
+        for (int i = 0; i < 4; i++)
+            sum += __shfl_xor_sync(0xffffffffu, s[(threadIdx.x + 32 + i) % N], 0);
+        if (!bug)
+            __syncthreads();
+    }
+    out[threadIdx.x] = sum;
+}
 static __global__ void plain(float *out, int bug)
 {
     out[threadIdx.x] = (float)bug;
@@ -126,6 +141,7 @@ static const struct {
     {"no_wait", no_wait, 0},
     {"waits_too_little", waits_too_little, 0},
     {"crooked_rows", crooked_rows, 0},
+    {"no_tail_barrier", no_tail_barrier, 0},
     {"plain", plain, 0},
 };
 

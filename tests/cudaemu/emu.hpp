@@ -6,9 +6,11 @@
  * collectives, tensor-core instructions and the launch.
  *
  * The run is deterministic. CUEMU_SEED chooses the order of threads and blocks: 0 forward, 1
- * backward, others shuffled. What a device would leave undefined is made loud: memory starts as
- * NaN, a copy of cp.async arrives only at its wait, a barrier or a shuffle that not all reach is an
- * error that names the kernel, the block, the thread and both lines, and ends the process.
+ * backward, others shuffled; with an odd seed a warp runs as far ahead of the others as it can. What
+ * a device would leave undefined is made loud: memory starts as NaN; a copy of cp.async arrives as
+ * late as it may, at its wait, or with seeds 3, 7, 11... as early as it may, at once; a barrier or a
+ * shuffle that not all reach is an error that names the kernel, the block, the thread and both
+ * lines, and ends the process.
  *
  * It proves logic, not speed, and not: weak memory order, the rounding of tensor cores, nvcc's code.
  */
@@ -67,6 +69,7 @@ void barrier(const char *file, int line);
  * slots, valid until this lane's next collective. */
 unsigned char (*exchange(unsigned mask, const void *in, size_t n, combine f, const char *op,
                          const char *file, int line))[SLOT];
+bool early_copies(); /* whether cp.async copies at once */
 void *shared_array(const void *key, size_t bytes, size_t align);
 void run_grid(const char *name, dim3 blocks, dim3 threads, size_t dynamic, void (*call)(void *),
               void *arg);
@@ -224,6 +227,10 @@ template <class T> T __ldcs(const T *p)
     return *p;
 }
 template <class T> void __stcs(T *p, T v)
+{
+    *p = v;
+}
+template <class T> void __stcg(T *p, T v)
 {
     *p = v;
 }

@@ -119,6 +119,7 @@ struct Grid {
     Fiber *running;
     SharedArray shared[32];
     int nshared;
+    bool early;
 };
 
 Thread *thread;
@@ -302,6 +303,11 @@ unsigned char (*exchange(unsigned mask, const void *in, size_t n, combine f, con
     return slot;
 }
 
+bool early_copies()
+{
+    return grid->early;
+}
+
 /* ---- shared memory ---- */
 
 static unsigned char *carve(const void *key, size_t n, size_t align)
@@ -395,19 +401,46 @@ static bool can_run(Fiber *f)
     }
 }
 
-static void run_block(const std::vector<unsigned> &order)
+/* Lets the threads of v run once each, as far as they can; returns whether any could. */
+static bool run_some(const std::vector<unsigned> &v, size_t *done)
+{
+    bool any = false;
+    for (unsigned i : v) {
+        Fiber *f = &grid->fiber[i];
+        if (!can_run(f))
+            continue;
+        any = true;
+        resume(f);
+        *done += f->state == DONE;
+    }
+    return any;
+}
+
+/* In turns, or greedily: a warp runs on until all of it waits for other warps. Only so does a warp
+ * get far enough ahead to overwrite what others still read, where a barrier is missing. */
+static void run_block(const std::vector<unsigned> &order, bool greedy)
 {
     size_t done = 0, n = order.size();
+    std::vector<std::vector<unsigned>> warps;
+    std::vector<int> at((n + 31) / 32, -1);
+    for (size_t i = 0; greedy && i < n; i++) {
+        int &w = at[order[i] / 32];
+        if (w < 0) {
+            w = (int)warps.size();
+            warps.emplace_back();
+        }
+        warps[(size_t)w].push_back(order[i]);
+    }
+    if (!greedy)
+        warps.push_back(order);
     while (done < n) {
         bool any = false;
-        for (unsigned i : order) {
-            Fiber *f = &grid->fiber[i];
-            if (!can_run(f))
-                continue;
-            any = true;
-            resume(f);
-            done += f->state == DONE;
-        }
+        for (const std::vector<unsigned> &w : warps)
+            while (run_some(w, &done)) {
+                any = true;
+                if (!greedy)
+                    break;
+            }
         if (!any)
             deadlock();
     }
@@ -419,7 +452,7 @@ static unsigned long seed()
     return s ? strtoul(s, nullptr, 10) : 0;
 }
 
-/* Seed 0: as it comes; 1: backward; others: shuffled by a linear congruence. */
+/* Seed 0: as it comes; 1: backward; others: shuffled by a linear congruence. Odd: greedy warps. */
 static void shuffle_order(std::vector<unsigned> &v, unsigned long s, uint64_t *state)
 {
     size_t n = v.size();
@@ -479,6 +512,7 @@ void run_grid(const char *name, dim3 blocks, dim3 threads, size_t dynamic, void 
     grid = &g;
     block = &b;
     unsigned long s = seed();
+    g.early = s % 4 == 3;
     uint64_t state = s * 0x9e3779b97f4a7c15u + 1;
     std::vector<unsigned> order(n), turn((size_t)blocks.x * blocks.y * blocks.z);
     shuffle_order(turn, s, &state);
@@ -502,7 +536,7 @@ void run_grid(const char *name, dim3 blocks, dim3 threads, size_t dynamic, void 
         }
         begin_shared(dynamic);
         shuffle_order(order, s, &state);
-        run_block(order);
+        run_block(order, s % 2 == 1);
         end_shared();
         cp_forget();
     }

@@ -102,7 +102,8 @@ void ldmatrix_x4(uint32_t *r, const void *row, bool transposed, const char *file
     }
 }
 
-/* ---- cp.async: nothing arrives before the wait for its group ---- */
+/* ---- cp.async: it arrives at the wait for its group, as late as it may, or with seeds 3, 7, 11...
+ * at once, as early as it may ---- */
 
 struct Copy {
     void *to;
@@ -115,6 +116,13 @@ struct Queue {
 };
 static std::vector<Queue> queues(1024); /* by the thread's number in its block */
 static bool used;
+
+static void arrive(const Copy &c)
+{
+    if (c.valid)
+        memcpy(c.to, c.from, (size_t)c.valid);
+    memset((char *)c.to + c.valid, 0, (size_t)(c.bytes - c.valid));
+}
 
 static Queue &queue_of_thread()
 {
@@ -130,6 +138,8 @@ void cp_async(void *shared, const void *global, int bytes, int valid)
     Queue &q = queue_of_thread();
     q.copies.push_back(Copy{shared, global, bytes, valid, q.group});
     used = true;
+    if (early_copies())
+        arrive(q.copies.back());
 }
 
 void cp_commit()
@@ -148,9 +158,8 @@ void cp_wait(int newest)
             q.copies[kept++] = c;
             continue;
         }
-        if (c.valid)
-            memcpy(c.to, c.from, (size_t)c.valid);
-        memset((char *)c.to + c.valid, 0, (size_t)(c.bytes - c.valid));
+        if (!early_copies())
+            arrive(c);
     }
     q.copies.resize(kept);
 }

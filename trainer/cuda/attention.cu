@@ -116,21 +116,27 @@ static __global__ void __launch_bounds__(THREADS)
         lse[(int64_t)blockIdx.x * p.length + i] = most + logf(sum);
 }
 
-/* delta[b, h, t] = dy . y, what the softmax's gradient subtracts. A warp a row. */
-template <class T>
+/* delta[b, h, t] = dy . y, what the softmax's gradient subtracts. `lanes` threads take a row. */
+template <class T, int W>
 static __global__ void __launch_bounds__(THREADS)
-    attention_delta(float *delta, const T *dy, const T *y, Shape p, int64_t n)
+    attention_delta(float *delta, const T *dy, const T *y, Shape p, int64_t n, int lanes)
 {
-    int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) >> 5;
-    if (at >= n)
-        return;
-    int64_t t = at % p.length, h = at / p.length % p.heads, b = at / p.length / p.heads;
-    int64_t from = (b * p.length + t) * p.C + h * p.HS;
+    int64_t at = thread_number() / lanes;
+    int lane = threadIdx.x % lanes;
     float sum = 0;
-    for (int c = threadIdx.x & 31; c < p.HS; c += 32)
-        sum += real(dy[from + c]) * real(y[from + c]);
-    sum = warp_sum(sum);
-    if ((threadIdx.x & 31) == 0)
+    if (at < n) {
+        int64_t t = at % p.length, h = at / p.length % p.heads, b = at / p.length / p.heads;
+        int64_t from = (b * p.length + t) * p.C + h * p.HS;
+        for (int c = lane * W; c < p.HS; c += lanes * W) {
+            Pack<T, W> g = load<T, W>(dy + from + c), o = load<T, W>(y + from + c);
+#pragma unroll
+            for (int k = 0; k < W; k++)
+                sum += real(g.v[k]) * real(o.v[k]);
+        }
+    }
+    for (int d = lanes / 2; d; d >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    if (at < n && lane == 0)
         delta[at] = sum;
 }
 
@@ -280,10 +286,17 @@ template <class T>
 static cudaError_t launch_delta(const cuda_attention *a, float *delta, const void *dy,
                                 const void *y, cudaStream_t s)
 {
+    constexpr int W = Wide<T>::W;
+    Shape p = shape_of(a);
     int64_t n = a->B * a->heads * a->T;
-    auto kernel = attention_delta<T>;
-    LAUNCH(kernel, blocks_for(n * 32, THREADS), THREADS, 0, s, delta, (const T *)dy, (const T *)y,
-           shape_of(a), n);
+    int lanes = p.HS / W;
+    bool wide = p.HS % W == 0 && (lanes & (lanes - 1)) == 0 && lanes <= 32 && aligned16(dy) &&
+                aligned16(y) && a->C % W == 0;
+    if (!wide)
+        lanes = 32;
+    auto kernel = wide ? attention_delta<T, W> : attention_delta<T, 1>;
+    LAUNCH(kernel, blocks_for(n * lanes, THREADS), THREADS, 0, s, delta, (const T *)dy,
+           (const T *)y, p, n, lanes);
     return cudaGetLastError();
 }
 

@@ -38,13 +38,32 @@ template <> __device__ __forceinline__ f16 narrow<f16>(float x)
 template <class T, int W> struct alignas(sizeof(T) * W) Pack {
     T v[W];
 };
+/* One move of the whole pack (tests/cudaemu/opcodes.py looks whether it is one). */
+template <int BYTES> struct Raw;
+template <> struct Raw<2> {
+    typedef uint16_t type;
+};
+template <> struct Raw<4> {
+    typedef uint32_t type;
+};
+template <> struct Raw<8> {
+    typedef uint2 type;
+};
+template <> struct Raw<16> {
+    typedef uint4 type;
+};
 template <class T, int W> static __device__ __forceinline__ Pack<T, W> load(const T *p)
 {
-    return *(const Pack<T, W> *)p;
+    typename Raw<sizeof(Pack<T, W>)>::type raw = *(const typename Raw<sizeof(Pack<T, W>)>::type *)p;
+    Pack<T, W> v;
+    memcpy(&v, &raw, sizeof v);
+    return v;
 }
 template <class T, int W> static __device__ __forceinline__ void store(T *p, const Pack<T, W> &v)
 {
-    *(Pack<T, W> *)p = v;
+    typename Raw<sizeof(Pack<T, W>)>::type raw;
+    memcpy(&raw, &v, sizeof raw);
+    *(typename Raw<sizeof(Pack<T, W>)>::type *)p = raw;
 }
 /* W floats beside a pack of W narrower ones: in pieces of 16 bytes. */
 template <int W> static __device__ __forceinline__ void load_floats(float *out, const float *p)

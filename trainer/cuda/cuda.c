@@ -68,9 +68,11 @@ static int describe(struct cuda *c, struct err *e)
         return err_set(e, "device %d is %s of compute capability %d.%d; 8.0 is needed", c->device,
                        p.name, p.major, p.minor);
     nvml_describe(c->device, nvml, sizeof nvml);
-    snprintf(c->describe, sizeof c->describe, "%s, CUDA %d.%d, cuBLASLt %s%s%s", p.name,
-             CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100, lt_version(c->lt), *nvml ? ", " : "",
-             nvml);
+    const char *tf32 = getenv("ASSAY_CUDA_TF32");
+    c->tf32 = tf32 && strcmp(tf32, "1") == 0;
+    snprintf(c->describe, sizeof c->describe, "%s%s, CUDA %d.%d, cuBLASLt %s%s%s", p.name,
+             c->tf32 ? ", tf32 products" : "", CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100,
+             lt_version(c->lt), *nvml ? ", " : "", nvml);
     return 0;
 }
 

@@ -37,12 +37,14 @@ CUDA_CC = $(CC) -I. -D_GNU_SOURCE $(CUDA_INC) -std=c17 $(OPT) -g -fPIC -fvisibil
 
 $(BUILD)/cuda/%.cu.o: trainer/cuda/%.cu $(BUILD)/cuda/flags
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVFLAGS) $(GENCODE) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+	$(Q)rm -rf $(@:.cu.o=.keep) && mkdir -p $(@:.cu.o=.keep)
+	$(Q)$(NVCC) $(NVFLAGS) $(GENCODE) -keep -keep-dir $(@:.cu.o=.keep) -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@ $<
+	$(Q)find $(@:.cu.o=.keep) -type f ! -name '*.cubin' -delete # these a test reads
 $(BUILD)/cuda/%.c.o: trainer/cuda/%.c $(BUILD)/cuda/flags
 	$(call say,CC,$<)
 	$(Q)$(CUDA_CC) -MMD -MP -c -o $@ $<
 $(BUILD)/cuda/flags: FORCE
-	$(Q)mkdir -p $(@D); echo '$(CC) $(OPT) $(NVCC) $(NVFLAGS) $(ARCH)' | cmp -s - $@ || echo '$(CC) $(OPT) $(NVCC) $(NVFLAGS) $(ARCH)' > $@
+	$(Q)mkdir -p $(@D); echo '$(CC) $(OPT) $(NVCC) $(NVFLAGS) $(ARCH) keep' | cmp -s - $@ || echo '$(CC) $(OPT) $(NVCC) $(NVFLAGS) $(ARCH) keep' > $@
 # The runtime is inside, cuBLASLt is found at run time; the tool itself gives err, mem and the like.
 $(CUDA_SO): $(patsubst trainer/cuda/%,$(BUILD)/cuda/%.o,$(CUDA_SRC) $(CUDA_CU))
 	$(call say,LD,$@)
@@ -50,6 +52,7 @@ $(CUDA_SO): $(patsubst trainer/cuda/%,$(BUILD)/cuda/%.o,$(CUDA_SRC) $(CUDA_CU))
 	  -Wl,-rpath,'$$ORIGIN:$(CUDA_LIBS)' -L$(CUDA_LIBS) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
 ifeq ($(and $(filter 1,$(CUDA)),$(filter trainer,$(ROOMS))),trainer)
 all: $(CUDA_SO)
+EMU_ALL := $(CUDA_SO)
 endif
 
 # ---- the same kernels on the CPU, for tests ----
@@ -92,6 +95,6 @@ $(BUILD)/tests/cudaemu/test_cuda $(BUILD)/tests/cudaemu/test_narrow: %: %.o \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 ifeq ($(EMU),1)
 UNITS  += $(EMU_TESTS)
-EMU_ALL := $(EMU_SO)
+EMU_ALL += $(EMU_SO)
 endif
 -include $(wildcard $(BUILD)/cuda/*.d $(BUILD)/cudaemu/*.d)

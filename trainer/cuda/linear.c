@@ -56,7 +56,7 @@ static enum lt_result through_library(struct backend *b, const struct product *p
         .ta = p->tb,
         .tb = p->ta,
         .accumulate = p->accumulate,
-        .tf32 = c->tf32,
+        .tf32 = c->tf32 && p->type == DTYPE_F32,
         .m = p->n,
         .n = p->m,
         .k = p->k,
