@@ -34,4 +34,51 @@ suite test_grad CUEMU_SEED=7
 ok "doctor names the device and says that it is emulated" grep -q 'emulated device 0' "$tmp/doctor"
 CUEMU_DRIVER=12020 "$ASSAY" doctor >"$tmp/doctor" 2>&1
 ok "a driver too old: doctor says which it needs" grep -q 'the driver knows CUDA 12.2, this build needs' "$tmp/doctor"
+
+# The tool itself: a run on cuda and on cpu from one file; losses agree, and so does decoding.
+export ASSAY_CUDA_TUNE=separate # no choice by measurement, so that runs repeat
+perl -e '
+    sub shard { my ($name, $n, $seed) = @_;
+        open my $f, ">:raw", $name or die; my ($x, @t) = (0);
+        for (1 .. $n) { $seed = ($seed * 1103515245 + 12345) % 2147483648;
+            $x = ($x * 5 + 1 + 7 * (($seed >> 16) & 1)) % 61; push @t, $x; }
+        print $f pack("V256", 20240520, 1, $n, (0) x 253), pack("v*", @t); }
+    chdir $ARGV[0]; mkdir "shards";
+    shard("shards/c_train_000000.bin", 3000, 1); shard("shards/c_val_000000.bin", 300, 2);' "$tmp"
+cat >"$tmp/run.ini" <<END
+[model]
+layers = 2
+heads = 2
+width = 32
+context = 32
+vocab = 61
+dropout = 0.1
+[train]
+tokens = 1024
+batch = 4
+lr = 1e-2
+checkpoint_every = 4
+END
+train() { # backend, folder, options
+    local backend=$1 out=$2
+    shift 2
+    "$ASSAY" train --quiet --config "$tmp/run.ini" --shards "$tmp/shards" --out "$tmp/$out" --set "train.backend=$backend" "$@" \
+        >"$tmp/out" 2>&1 || { sed 's/^/# /' "$tmp/out"; return 1; }
+}
+losses() { grep -o '"loss": *[0-9.]*' "$tmp/$1/metrics.jsonl" | grep -o '[0-9.]*$'; }
+ok "assay train on cuda(emulated)" train cuda straight
+ok "and on the CPU" train cpu cpu
+agree() {
+    paste <(losses "$1") <(losses "$2") |
+        perl -ne '@v = split; die "$_" unless @v == 2 && abs($v[0] / $v[1] - 1) < 1e-4; $n++; END { exit !($n && $n >= 4) }'
+}
+ok "losses of all steps agree" agree straight cpu
+is "$(losses straight | wc -l)" "$(losses cpu | wc -l)" "as many steps"
+CUEMU_SEED=7 train cuda again
+ok "another order of threads gives the same weights, bit by bit" \
+    cmp "$tmp/straight/latest/model.safetensors" "$tmp/again/latest/model.safetensors"
+prompt() { "$ASSAY" sample --model "$tmp/straight/latest" --backend "$1" --prompt-ids 1,2,3 --ids --max-new-tokens 8 --temperature 0 2>"$tmp/err"; }
+cuda=$(prompt cuda)
+ok "a checkpoint continues a prompt with the KV cache on cuda" [ -n "$cuda" ] || sed 's/^/# /' "$tmp/err"
+is "$cuda" "$(prompt cpu)" "as on the CPU"
 done_testing
