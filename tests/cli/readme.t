@@ -20,7 +20,8 @@ cd "$tmp" || exit 1
     assay shard --vocab VOCAB.tiktoken --in data/train.jsonl --test data/test.jsonl --out SHARDS &&
     printf '[model]\nlayers = 1\nheads = 2\nwidth = 32\ncontext = 128\n[train]\ntokens = 4K\nbatch = 4\n' > run.ini &&
     assay train --config run.ini --shards SHARDS --out train && cp -rL train/latest DIR &&
-    head -c 2000 corpus/instruct.json > /dev/null && cp corpus/instruct.json questions.json
+    cp corpus/instruct.json questions.json && ln -s "$root/pipelines" pipelines &&
+    mkdir -p runs/small && cp run.ini runs/small/ && cp -r train runs/small/pretrain && assay result --run runs/small
 } > log 2>&1
 is $? 0 "a small chain to try the commands on" || sed 's/^/# /' log
 
