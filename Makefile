@@ -131,7 +131,7 @@ unit: $(TOOL) $(UNITS) $(HELPER) $(EMU_ALL) ## T=name: one test, e.g. T=unit/tes
 one: $(BUILD)/tests/$(T) $(HELPER) # T=unit/test_bpe with only the ROOMS given, no tool
 	$(Q)$(PROVE) -v $(BUILD)/tests/$(T)
 asan: deps ## the tests under AddressSanitizer and UBSan, in their own folder
-	$(Q)$(MAKE) BUILD=$(BUILD)/asan OPT="-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
+	$(Q)$(MAKE) BUILD=$(BUILD)/asan OPT="-O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -Wno-format-truncation" \
 	  LDFLAGS="-fopenmp -rdynamic -fsanitize=address,undefined" ASAN_OPTIONS=detect_leaks=1 test-built
 lint: ## formatting, banned functions, file lengths, include direction
 	$(Q)bash tests/lint.sh
