@@ -7,9 +7,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -152,7 +154,10 @@ bool stage_fresh(struct stage *st)
     }
     fresh = true;
     if (n.here < n.all)
-        log_info("%s: sealed, made elsewhere: its files are not here", st->out);
+        log_info(
+            "%s: sealed, made elsewhere: its files are not here (remove its manifest to make it "
+            "again)",
+            st->out);
     else
         log_info("%s: up to date", st->out);
     if (file_touch(path, &e))
@@ -163,46 +168,81 @@ out:
     return fresh;
 }
 
-/* The folder that an existing file lies in, resolved; the empty str if there is none. */
-static struct str real_folder(struct arena *a, const char *path)
+/* The folder that `path` lies or would lie in, resolved; "" if there is none yet. */
+static const char *real_folder(struct arena *a, const char *path)
 {
     char *r = realpath(path_dir(a, path), NULL);
-    struct str out = r ? str_copy(a, str_z(r)) : (struct str){0};
+    const char *out = r ? arena_strdup(a, r) : "";
     free(r);
     return out;
 }
 
-/* Writing over an input would lose it: `out` may be neither an input nor the folder of an input file
- * that could get the name of an output. */
-static int spare_inputs(struct stage *st, struct err *e)
+static bool lies_in(const char *path, const char *folder)
 {
-    struct arena a = {0};
-    char *out = realpath(st->out, NULL); /* NULL: not there yet, so it is no input */
+    size_t n = strlen(folder);
+    return n && strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+/* Writing over an input would lose it: `out` may be neither an input, nor lie in an input folder, nor
+ * be the folder of an input file that could get the name of an output. */
+static int spare_inputs(struct stage *st, struct arena *a, struct err *e)
+{
+    char *out = realpath(st->out, NULL); /* NULL: not there yet */
+    const char *around = real_folder(a, st->out);
     int rc = 0;
-    for (size_t i = 0; out && i < json_size(st->given) && rc == 0; i++) {
-        const char *in = str_dup(&a, json_str(json_get(json_at(st->given, i), "path")));
+    for (size_t i = 0; i < json_size(st->given) && rc == 0; i++) {
+        const char *in = str_dup(a, json_str(json_get(json_at(st->given, i), "path")));
         char *real = realpath(in, NULL);
-        bool same = real && strcmp(real, out) == 0;
-        bool inside = file_is_dir(out) && !file_is_dir(in) && str_eqz(real_folder(&a, in), out);
-        if (same || inside)
-            rc = err_code(e, EXIT_USAGE, "%s: --out %s would write over the input %s", st->command,
-                          st->out, in);
+        bool same = real && out && strcmp(real, out) == 0;
+        bool inside = real && file_is_dir(real) && lies_in(around, real);
+        bool holds =
+            out && file_is_dir(out) && !file_is_dir(in) && !strcmp(real_folder(a, in), out);
+        if (same || inside || holds)
+            rc = err_code(e, EXIT_USAGE, "--out %s would write over the input %s", st->out, in);
         free(real);
     }
     free(out);
-    arena_release(&a);
     return rc;
+}
+
+/* What another command made there is somebody's: it is not overwritten. */
+static int spare_others(struct stage *st, const char *path, struct err *e)
+{
+    struct err ignored;
+    struct json *doc = file_exists(path) ? manifest_read(st->out, &ignored) : NULL;
+    struct str made = json_str(json_get(doc, "command"));
+    int rc = 0;
+    if (made.n && !str_eqz(made, st->command))
+        rc = err_code(e, EXIT_USAGE,
+                      "%s holds what `assay %.*s` made; take another --out, or remove it", st->out,
+                      STR_ARG(made));
+    json_free(doc);
+    return rc;
+}
+
+/* A folder takes several files, so two writers would mix; a single file appears by rename. */
+static int lock_folder(struct stage *st, struct err *e)
+{
+    int fd = open(st->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ENOENT ? 0 : err_sys(e, "open %s", st->out);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return err_set(e, "%s: another process is writing it", st->out);
+    }
+    st->lock = fd + 1;
+    return 0;
 }
 
 int stage_start(struct stage *st, struct err *e)
 {
     struct arena a = {0};
-    if (spare_inputs(st, e))
-        return -1;
     const char *path = manifest_path(&a, st->out);
-    int rc = 0;
-    if (unlink(path) && errno != ENOENT)
-        rc = err_sys(e, "remove %s", path);
+    int rc = -1;
+    if (spare_inputs(st, &a, e) || spare_others(st, path, e) || lock_folder(st, e))
+        goto out;
+    rc = unlink(path) && errno != ENOENT ? err_sys(e, "remove %s", path) : 0;
+out:
     arena_release(&a);
     return rc;
 }
@@ -285,6 +325,8 @@ int stage_end(struct stage *st, struct err *e)
 
 void stage_release(struct stage *st)
 {
+    if (st->lock)
+        close(st->lock - 1);
     json_free(st->given);
     json_free(st->vol);
     json_free(st->doc);

@@ -33,6 +33,7 @@ struct stage {
     struct json *given, *vol;              /* inputs as given; both enter doc at the end */
     struct buf key_text;
     double started;
+    int lock; /* 1 + descriptor of the locked output folder; 0: none */
 };
 
 /* Starts a stage that makes `out`; options through their table (may be NULL). */
@@ -49,7 +50,9 @@ int stage_input(struct stage *st, const char *path, struct err *e);
  * outputs it names must be there with their sizes; if all are gone the artefact is sealed (made
  * elsewhere), which is said and counts as fresh. If only some are gone the stage runs again. */
 bool stage_fresh(struct stage *st);
-/* To be called before the first byte of out is written: removes the old manifest. */
+/* To be called before the first byte of out is written: removes the old manifest. Refuses (usage) an
+ * out that is or lies in an input, or that another command made; an output folder is locked until
+ * stage_release, so a second writer fails at once. */
 int stage_start(struct stage *st, struct err *e);
 /* Adds an output file (path absolute or relative to cwd, inside or beside out); hashes it. */
 int stage_output(struct stage *st, const char *path, struct err *e);

@@ -141,6 +141,21 @@ sum=$(sha256sum < "$tmp/own/train.jsonl")
 is $? 2 "--out that is the folder of an input is refused"
 is "$(sha256sum < "$tmp/own/train.jsonl")" "$sum" "and the input stays there too"
 
+cp -rL "$tmp/runs/tiny/pretrain/latest" "$tmp/ck"
+sum=$(sha256sum < "$tmp/ck/model.safetensors")
+"$ASSAY" eval --task windows --model "$tmp/ck" --shards "$tmp/runs/tiny/shards" --out "$tmp/ck/model.safetensors" > "$tmp/log" 2>&1
+is $? 2 "--out inside an input folder is refused"
+is "$(sha256sum < "$tmp/ck/model.safetensors")" "$sum" "and the checkpoint stays"
+"$ASSAY" corpus --out "$tmp/runs/tiny/data" --docs 10 > "$tmp/log" 2>&1
+is $? 2 "a folder that another command made is refused"
+ok "and the refusal says which" grep -q 'what `assay split` made' "$tmp/log"
+( # two writers of one folder: one does it, the other is told
+    exec 9< "$tmp/runs/tiny/shards" && flock 9
+    "$ASSAY" shard --vocab "$tmp/runs/tiny/vocab.tiktoken" --in "$tmp/own/train.jsonl" --holdout 0.5 --out "$tmp/runs/tiny/shards" > "$tmp/log" 2>&1
+)
+is $? 1 "a second writer of a folder is refused"
+ok "in a sentence" grep -q 'another process is writing it' "$tmp/log"
+
 # the run files for real work: make -n says what would be done, with and without DATA
 for f in pipelines/runs/*.ini; do
     name=$(basename "$f" .ini)
