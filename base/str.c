@@ -168,15 +168,19 @@ int str_i64(struct str s, int64_t *out)
     int64_t scale = 1;
     switch (t[n - 1]) {
     case 'K':
+    case 'k':
         scale = 1000;
         break;
     case 'M':
+    case 'm':
         scale = 1000000;
         break;
     case 'G':
+    case 'g':
         scale = 1000000000;
         break;
     case 'T':
+    case 't':
         scale = 1000000000000;
         break;
     default:

@@ -49,7 +49,7 @@ struct str str_printf(struct arena *a, const char *fmt, ...) __attribute__((form
 /* Edit distance of two keys, for "did you mean"; at most 32 characters are compared. */
 int str_distance(const char *a, const char *b);
 
-/* Numbers from text: the whole str must be the number. i64 takes the suffixes K M G T (1e3..1e12)
+/* Numbers from text: the whole str must be the number. i64 takes the suffixes K M G T or k m g t (1e3..1e12)
  * and underscores between digits; f64 takes what strtod takes but no hex, inf or nan.
  * Return 0, or -1 if it is not a number or out of range. */
 int str_i64(struct str s, int64_t *out);
