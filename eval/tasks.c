@@ -78,9 +78,9 @@ static int windows_facts(struct stage *st, const struct tokens *t, const struct 
         json_free(id);
         return -1;
     }
+    put_text(id, "vocab", t->info.vocab_hash.n ? t->info.vocab_hash : STR_LIT("unknown"));
     put_text(id, "slice",
              str_printf(a, "%lld+%lld %s", (long long)s->start, (long long)totals->tokens, hex));
-    put_text(id, "vocab", t->info.vocab_hash.n ? t->info.vocab_hash : STR_LIT("unknown"));
     json_put(id, "context", json_of_int(s->window));
     json_put(id, "window", json_of_z("disjoint, 1 token carried, tail counted"));
     if (s->stride && s->stride < s->window)
