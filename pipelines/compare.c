@@ -142,6 +142,12 @@ int compare_runs(struct comparison *c, const struct result *runs, size_t n,
         if (c->baseline == n)
             return err_code(e, EXIT_USAGE, "the baseline %s is not among the runs", o->baseline);
     }
+    bool lender = !o->seed_sd;
+    for (size_t i = 0; i < n && !lender; i++)
+        lender = str_eqz(runs[i].group, o->seed_sd);
+    if (!lender)
+        return err_code(e, EXIT_USAGE, "no run is of the group %s, whose seed sd is wanted",
+                        o->seed_sd);
     collect_metrics(c);
     for (size_t k = 0; k < c->nmetrics; k++)
         compare_metric(c, &c->metric[k], o);

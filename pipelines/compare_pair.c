@@ -99,6 +99,10 @@ void compare_pair(struct delta *d, double level, struct arena *a)
             cl[i] = renumber[cl[i]] - 1;
         }
         d->est = stats_paired(x, y, den, cl, kept, level);
+        if (!d->est.why && str_eqz(d->m->unit, "share")) { /* t knows no borders, shares do */
+            d->est.lo = d->est.lo < -1 ? -1 : d->est.lo;
+            d->est.hi = d->est.hi > 1 ? 1 : d->est.hi;
+        }
         if (!d->est.why && next == (int32_t)kept)
             exact_counts(d, x, y, den, kept);
         d->mde = d->est.why ? NAN : d->est.se * stats_mde_se(d->est.df);

@@ -176,11 +176,11 @@ static void check_seeds(struct gate_check *k, const struct compared_metric *m, s
     k->worsening = (m->delta[0].m->higher_better ? -1 : 1) * x->effect;
     if (x->seeds + x->base_seeds - 2 < FEWEST_DF || x->seeds < 2 || x->base_seeds < 2) {
         k->needed = 3;
-        undecided(k, arena_printf(a,
-                                  "%lld against %lld seeds leave %lld degrees of freedom for the "
-                                  "seed sd; a gate wants 4, e.g. 3 seeds an arm",
-                                  (long long)x->seeds, (long long)x->base_seeds,
-                                  (long long)(x->seeds + x->base_seeds - 2)));
+        undecided(k,
+                  arena_printf(a,
+                               "%lld against %lld seeds; a gate over seeds wants 2 or more in each "
+                               "arm and 4 degrees of freedom for their sd, e.g. 3 seeds an arm",
+                               (long long)x->seeds, (long long)x->base_seeds));
         return;
     }
     if (x->why) {
