@@ -8,9 +8,6 @@
 #include "base/json.h"
 
 /* Names that both headers use; ours win behind the include. */
-#undef json_true
-#undef json_null
-#undef json_copy
 #define JSON_NULL JANSSON_NULL
 #define JSON_REAL JANSSON_REAL
 #include <jansson.h>

@@ -67,10 +67,4 @@ int json_to_struct(const struct schema *s, void *dst, const struct json *obj, st
                    struct err *e); /* unknown keys are refused, missing ones get defaults */
 const char *json_library(void);    /* "2.14" */
 
-/* jansson exports json_true, json_null and json_copy, so those names are not ours to define: these
- * are the old spellings of callers. */
-#define json_true json_bool
-#define json_null json_of_null
-#define json_copy json_clone
-
 #endif

@@ -158,8 +158,8 @@ static void add_json(struct gathered *g, const struct json *v)
         add_content(g, json_get(v, "response"));
         if (json_str(json_get(v, "done_reason")).n)
             g->reason = json_str(json_get(v, "done_reason"));
-        g->ended = g->ended || json_true(json_get(v, "done"));
-        g->partial = g->partial || (json_get(v, "done") && !json_true(json_get(v, "done")));
+        g->ended = g->ended || json_bool(json_get(v, "done"));
+        g->partial = g->partial || (json_get(v, "done") && !json_bool(json_get(v, "done")));
     }
 }
 

@@ -117,7 +117,7 @@ static int cat_safetensors(const char *path, int64_t most, FILE *to, struct err 
     const struct json *meta = json_get(s.header, "__metadata__");
     if (meta) {
         struct json *v = json_obj();
-        json_put(v, "__metadata__", json_copy(meta));
+        json_put(v, "__metadata__", json_clone(meta));
         print_line(v, to);
     }
     for (size_t i = 0; i < s.n && (most < 0 || i < (size_t)most) && !rc; i++) {
@@ -204,7 +204,7 @@ static int cat_json(const char *path, int64_t most, FILE *to, struct err *e)
         return 0;
     }
     for (size_t i = 0; i < json_size(doc) && (most < 0 || i < (size_t)most); i++)
-        if (!print_line(json_copy(json_at(doc, i)), to))
+        if (!print_line(json_clone(json_at(doc, i)), to))
             break;
     json_free(doc);
     return 0;

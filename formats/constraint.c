@@ -12,7 +12,7 @@ static struct str make(struct str id, const struct json *args, struct arena *a)
     json_put(o, "id", json_of_str(id));
     while (json_each(args, &it, &key, &v))
         if (json_kind(v) != JSON_NULL && !str_eqz(str_z(key), "id"))
-            json_put(o, key, json_copy(v));
+            json_put(o, key, json_clone(v));
     json_write(o, &b);
     struct str out = str_copy(a, buf_str(&b));
     buf_release(&b);

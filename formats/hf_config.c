@@ -70,7 +70,7 @@ static int need_bool(const struct json *doc, const char *key, bool otherwise, bo
                      struct err *e)
 {
     const struct json *v = json_get(doc, key);
-    *out = json_kind(v) == JSON_NULL ? otherwise : json_true(v);
+    *out = json_kind(v) == JSON_NULL ? otherwise : json_bool(v);
     if (json_kind(v) != JSON_NULL && json_kind(v) != JSON_BOOL)
         return err_set(e, "\"%s\" is neither true nor false", key);
     return 0;

@@ -545,7 +545,7 @@ static struct json *json_of_object(const msgpack_object *o)
         return v;
     }
     default:
-        return json_null();
+        return json_of_null();
     }
 }
 

@@ -400,7 +400,7 @@ struct json *compare_json(const struct comparison *c)
     for (size_t i = 0; i < c->nruns; i++) {
         struct json *r = json_of_struct(&result_schema, &c->run[i], false);
         json_put(r, "metrics",
-                 json_null()); /* values are below, per-item ones in the result file */
+                 json_of_null()); /* values are below, per-item ones in the result file */
         json_push(runs, r);
     }
     for (size_t k = 0; k < c->nmetrics; k++) {

@@ -86,7 +86,7 @@ static void put_facts(struct stage *st, const struct shard_info *info)
     const char *key;
     void *it = NULL;
     while (json_each(facts, &it, &key, &value))
-        stage_fact(st, key, json_copy(value));
+        stage_fact(st, key, json_clone(value));
     json_free(facts);
 }
 

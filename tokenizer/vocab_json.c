@@ -203,9 +203,9 @@ static int read_step(const struct json *step, struct steps *s, struct err *e)
     if (str_eqz(type, "ByteLevel")) {
         const struct json *regex = json_get(step, "use_regex");
         s->byte_level = true;
-        if (json_true(json_get(step, "add_prefix_space")))
+        if (json_bool(json_get(step, "add_prefix_space")))
             return err_set(e, "pre_tokenizer: add_prefix_space is not supported");
-        if (!regex || json_true(regex)) {
+        if (!regex || json_bool(regex)) {
             s->splits++;
             s->pattern = STR_LIT("gpt2");
         }
@@ -251,7 +251,7 @@ static int check_model(struct vocab_draft *d, const struct json *root, struct er
     struct str type = json_str(json_get(m, "type"));
     if (type.n && !str_eqz(type, "BPE"))
         return err_set(e, "model: type \"%.*s\", want BPE", STR_ARG(type));
-    if (json_true(json_get(m, "byte_fallback")))
+    if (json_bool(json_get(m, "byte_fallback")))
         return err_set(e, "model: byte_fallback is not supported, this is not a byte-level BPE");
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         if (json_str(json_get(m, empty[i])).n)
@@ -265,7 +265,7 @@ static int check_model(struct vocab_draft *d, const struct json *root, struct er
     }
     if (json_kind(json_get(m, "vocab")) != JSON_OBJ || json_kind(json_get(m, "merges")) != JSON_ARR)
         return err_set(e, "model: wants \"vocab\" and \"merges\"");
-    d->whole = json_true(json_get(m, "ignore_merges"));
+    d->whole = json_bool(json_get(m, "ignore_merges"));
     return 0;
 }
 

@@ -123,10 +123,10 @@ static struct json *model(const struct vocab *v, const struct merge *merges, siz
         json_push(list, pair);
     }
     json_put(m, "type", json_of_z("BPE"));
-    json_put(m, "dropout", json_null());
-    json_put(m, "unk_token", json_null());
-    json_put(m, "continuing_subword_prefix", json_null());
-    json_put(m, "end_of_word_suffix", json_null());
+    json_put(m, "dropout", json_of_null());
+    json_put(m, "unk_token", json_of_null());
+    json_put(m, "continuing_subword_prefix", json_of_null());
+    json_put(m, "end_of_word_suffix", json_of_null());
     json_put(m, "fuse_unk", json_of_bool(false));
     json_put(m, "byte_fallback", json_of_bool(false));
     json_put(m, "ignore_merges", json_of_bool(v->whole));
@@ -147,12 +147,12 @@ static int json_text(const struct vocab *v, struct buf *out, struct err *e)
         goto out;
     root = json_obj();
     json_put(root, "version", json_of_z("1.0"));
-    json_put(root, "truncation", json_null());
-    json_put(root, "padding", json_null());
+    json_put(root, "truncation", json_of_null());
+    json_put(root, "padding", json_of_null());
     json_put(root, "added_tokens", added_tokens(v));
-    json_put(root, "normalizer", json_null());
+    json_put(root, "normalizer", json_of_null());
     json_put(root, "pre_tokenizer", pre_tokenizer(v->pattern));
-    json_put(root, "post_processor", json_null());
+    json_put(root, "post_processor", json_of_null());
     json_put(root, "decoder", byte_level_step(true));
     json_put(root, "model", model(v, merges, n));
     json_write_pretty(root, out);

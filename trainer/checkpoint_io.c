@@ -128,7 +128,7 @@ static int put_manifest(const char *dir, struct gpt2 *m, const struct train_stat
     stage_begin(&st, "checkpoint", 1, dir, NULL, NULL);
     stage_setting(&st, "made by", made_by);
     if (options)
-        stage_fact(&st, "options", json_copy(options));
+        stage_fact(&st, "options", json_clone(options));
     stage_fact(&st, "parameters", json_of_int(gpt2_params(m)->count));
     if (state) {
         stage_fact(&st, "step", json_of_int(state->step));

@@ -35,7 +35,7 @@ static int row_parse(struct str line, struct metrics_row *r, struct err *e)
         .ms_val = json_get(o, "ms_val") ? number(o, "ms_val") : 0,
         .tokens_per_s = number(o, "tokens_per_s"),
         .seconds = number(o, "seconds"),
-        .skipped = json_true(json_get(o, "skipped")),
+        .skipped = json_bool(json_get(o, "skipped")),
     };
     json_free(o);
     return r->step < 1 ? err_set(e, "no step from 1 on") : 0;

@@ -45,7 +45,7 @@ static const char *fact(size_t i, const char *key)
     struct json *m = manifest_read(OUT, &E);
     const struct json *f = json_at(json_get(json_get(m, "facts"), "files"), i);
     const char *text = json_kind(json_get(f, key)) == JSON_BOOL
-                           ? (json_true(json_get(f, key)) ? "true" : "false")
+                           ? (json_bool(json_get(f, key)) ? "true" : "false")
                            : str_dup(&A, json_str(json_get(f, key)));
 
     json_free(m);

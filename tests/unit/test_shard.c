@@ -140,7 +140,7 @@ static void make_folder(const char *dir, int64_t vocab, int64_t train_tokens, in
     const char *key;
     const struct json *val;
     while (json_each(facts, &it, &key, &val))
-        stage_fact(&st, key, json_copy(val));
+        stage_fact(&st, key, json_clone(val));
     if (stage_end(&st, &e))
         printf("# %s\n", e.msg);
     json_free(facts);
