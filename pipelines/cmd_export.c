@@ -60,17 +60,16 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct ledger l = {0};
     bool mlflow = o->to == TO_MLFLOW;
     if (o->results.n == 0)
-        return err_code(e, EXIT_USAGE,
-                        "export: which results? files, run folders, folders of runs");
+        return err_code(e, EXIT_USAGE, "which results? files, run folders, folders of runs");
     if (mlflow && !str_starts(o->url, "http://") && !str_starts(o->url, "https://"))
-        return err_code(e, EXIT_USAGE, "export: --to mlflow needs --url http://host:port");
+        return err_code(e, EXIT_USAGE, "--to mlflow needs --url http://host:port");
     if (!mlflow && !o->out.n)
-        return err_code(e, EXIT_USAGE, "export: --to tensorboard needs --out, a folder");
+        return err_code(e, EXIT_USAGE, "--to tensorboard needs --out, a folder");
     if (ledger_load(&l, o->results, e) != 0)
-        return err_wrap(e, "export");
+        return -1;
     int rc = mlflow ? to_mlflow(o, &l, a, e) : to_tensorboard(o, &l, a, e);
     ledger_release(&l);
-    return rc ? err_wrap(e, "export") : EXIT_DONE;
+    return rc ? -1 : EXIT_DONE;
 }
 
 const struct command cmd_export = {

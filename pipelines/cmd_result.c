@@ -50,14 +50,12 @@ static int collect(struct opt *o, struct arena *a, struct err *e)
     const char *dir = str_dup(a, dir_s);
     const char *out = o->out.n ? str_dup(a, o->out) : arena_printf(a, "%s/result.msgpack", dir);
     if (o->hardware.n && hardware_load(&hw, str_dup(a, o->hardware), a, e) != 0)
-        return err_wrap(e, "result");
+        return -1;
     stage_begin(&st, "result", STAGE_VERSION, out, NULL, NULL);
     if (o->hardware.n)
         stage_options(&st, "hardware", &hardware_schema, &hw);
-    if (result_collect(&r, dir, o->hardware.n ? &hw : NULL, &st, a, e) != 0) {
-        err_wrap(e, "result");
+    if (result_collect(&r, dir, o->hardware.n ? &hw : NULL, &st, a, e) != 0)
         goto out;
-    }
     stage_options(&st, "config", &run_schema, &r.config);
     if (stage_fresh(&st)) {
         rc = EXIT_DONE;
@@ -78,13 +76,13 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct opt *o = opt;
     int64_t n;
     if (!o->run.n == !o->from.n)
-        return err_code(e, EXIT_USAGE, "result: give --run, or --from with --out");
+        return err_code(e, EXIT_USAGE, "give --run, or --from with --out");
     if (o->run.n)
         return collect(o, a, e);
     if (!o->out.n)
-        return err_code(e, EXIT_USAGE, "result: --from needs --out, a folder");
+        return err_code(e, EXIT_USAGE, "--from needs --out, a folder");
     if (entered_save(str_dup(a, o->from), str_dup(a, o->out), &n, e) != 0)
-        return err_wrap(e, "result");
+        return -1;
     log_info("%lld results in %.*s", (long long)n, STR_ARG(o->out));
     return EXIT_DONE;
 }

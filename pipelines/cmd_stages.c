@@ -90,7 +90,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     if (!o->name.n && str_ends(name, ".ini"))
         name.n -= 4;
     if (!name_ok(name))
-        return err_code(e, EXIT_USAGE, "stages: a run can't be called \"%.*s\"", STR_ARG(name));
+        return err_code(e, EXIT_USAGE, "a run can't be called \"%.*s\"", STR_ARG(name));
     const char *out = str_dup(a, o->out);
     struct str stem = o->out;
     if (str_ends(stem, ".mk"))
