@@ -9,35 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many bytes at p, which is not well-formed, one U+FFFD stands for: the longest prefix of a
- * character (Unicode, chapter 3.9, "maximal subpart"), at least one byte. */
-static size_t bad_span(struct str s)
-{
-    unsigned char c = (unsigned char)s.p[0], lo = 0x80, hi = 0xBF;
-    size_t want = c >= 0xC2 && c <= 0xDF   ? 2
-                  : c >= 0xE0 && c <= 0xEF ? 3
-                  : c >= 0xF0 && c <= 0xF4 ? 4
-                                           : 1;
-    size_t n = 1;
-    if (c == 0xE0)
-        lo = 0xA0;
-    if (c == 0xED)
-        hi = 0x9F;
-    if (c == 0xF0)
-        lo = 0x90;
-    if (c == 0xF4)
-        hi = 0x8F;
-    while (n < want && n < s.n) {
-        unsigned char d = (unsigned char)s.p[n];
-        if (d < lo || d > hi)
-            break;
-        lo = 0x80;
-        hi = 0xBF;
-        n++;
-    }
-    return n;
-}
-
 void json_mend(struct str s, struct buf *out)
 {
     while (s.n) {
@@ -45,7 +16,7 @@ void json_mend(struct str s, struct buf *out)
         buf_add(out, s.p, good);
         s = (struct str){s.p + good, s.n - good};
         if (s.n) {
-            size_t bad = bad_span(s);
+            size_t bad = utf8_bad(s);
             buf_addz(out, "\xEF\xBF\xBD");
             s = (struct str){s.p + bad, s.n - bad};
         }

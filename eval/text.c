@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/json.h"
+
 /* Bytes a first byte announces, 0 if it can't begin a character (RFC 3629). */
 static size_t announced(unsigned char c)
 {
@@ -13,39 +15,9 @@ static size_t announced(unsigned char c)
                                     : 0;
 }
 
-/* Length of the maximal subpart at s.p[0]: the longest head of a well-formed character. */
-static size_t subpart(struct str s)
-{
-    const unsigned char *p = (const unsigned char *)s.p;
-    size_t want = announced(p[0]), n = 1;
-    if (want < 2)
-        return 1;
-    for (; n < want && n < s.n; n++) {
-        unsigned char lo = 0x80, hi = 0xBF;
-        if (n == 1) {
-            lo = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
-            hi = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
-        }
-        if (p[n] < lo || p[n] > hi)
-            break;
-    }
-    return n;
-}
-
 void text_repair(struct str s, struct buf *out)
 {
-    while (s.n) {
-        size_t ok = utf8_valid(s);
-        buf_add(out, s.p, ok);
-        s.p += ok;
-        s.n -= ok;
-        if (!s.n)
-            break;
-        size_t bad = subpart(s);
-        buf_add(out, "\xEF\xBF\xBD", 3);
-        s.p += bad;
-        s.n -= bad;
-    }
+    json_mend(s, out);
 }
 
 size_t text_whole(struct str s)
@@ -53,7 +25,7 @@ size_t text_whole(struct str s)
     for (size_t back = 1; back <= 3 && back <= s.n; back++) {
         struct str tail = {s.p + s.n - back, back};
         size_t want = announced((unsigned char)tail.p[0]);
-        if (want > back && subpart(tail) == back)
+        if (want > back && utf8_bad(tail) == back)
             return s.n - back;
         if (want)
             break;
