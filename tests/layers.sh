@@ -47,7 +47,8 @@ my %sees = (
     pipelines => [qw(base formats datasets tokenizer trainer scoring eval pipelines)],
 );
 # What a backend or a comm may see of trainer beside its own folder.
-my %contract = map { $_ => 1 } qw(trainer/backend.h trainer/comm.h trainer/tensor.h);
+my %contract = map { $_ => 1 } qw(trainer/backend.h trainer/comm.h trainer/rendezvous.h
+    trainer/tensor.h);
 my %registry = map { $_ => 1 } qw(trainer/backends.c trainer/comms.c);
 # Library, the only file (or folder) that may include it.
 my @doors = (

@@ -1,14 +1,21 @@
-/* comm: what ranks say to each other. "self" (one rank) now; "shm", "mpi" and "nccl" behind it.
+/* comm: what ranks say to each other. "self" (one rank), "shm" (ranks of one machine on CPUs), "mpi"
+ * (CPU ranks anywhere); "nccl" comes with the CUDA backend.
  *
  * The backend owns the compute queue, comm its own. A collective takes the ticket of the compute
- * queue to start after and returns one to wait for, so overlap can be said. Nothing returns an
- * error: the first failure stays in c->fault, and sync() reports it with rank and host.
- * Sums are taken in rank order, so they are the same on every rank and every run.
+ * queue to start after and returns one of comm's queue for wait(), so overlap can be said. Nothing
+ * returns an error: the first failure stays in c->fault, and sync() reports it with rank and host.
+ * Sums are taken in rank order, so they are the same on every rank and every run. bf16 and f16 are
+ * summed in f32 and rounded once. A rank that dies ends every collective: an implementation that
+ * waits asks rendezvous_failed(c->meet) while it does.
+ *
+ * A comm in a shared object: libassay_LIBRARY.so (found as backends are) exports
+ * `const struct comm_ops *assay_comm(int abi)`, NULL when it was built for another BACKEND_ABI.
  */
 #ifndef TRAINER_COMM_H
 #define TRAINER_COMM_H
 
 #include "trainer/backend.h"
+#include "trainer/rendezvous.h"
 
 struct comm;
 struct comm_ops {
@@ -17,27 +24,35 @@ struct comm_ops {
     int (*open)(struct comm *c, struct backend *b, struct err *e);
     void (*close)(struct comm *c);
     ticket (*all_reduce)(struct comm *c, struct tensor *t, ticket after); /* sum, in place */
-    /* part = this rank's 1/world of the sum over ranks of whole. With one rank part is whole: they
-     * must be the same storage, here and in all_gather. */
+    /* part = this rank's 1/world of the sum over ranks of whole: the whole has world times as many
+     * elements. part lies outside of whole or at its own place there, here and in all_gather; what
+     * else is in whole afterwards is undefined. With one rank they are the same storage. */
     ticket (*reduce_scatter)(struct comm *c, struct tensor *part, const struct tensor *whole,
                              ticket after);
     ticket (*all_gather)(struct comm *c, struct tensor *whole, const struct tensor *part,
                          ticket after);
     ticket (*broadcast)(struct comm *c, struct tensor *t, int root, ticket after);
+    /* What is queued on the backend behind this call starts when ticket t is reached; where the
+     * compute queue is the calling thread, it waits. Adds to c->waited. */
+    void (*wait)(struct comm *c, ticket t);
+    /* All is done, or the first failure. */
     int (*sync)(struct comm *c, struct err *e);
 };
 struct comm {
     const struct comm_ops *ops;
     int rank, world, local;
+    struct rendezvous *meet; /* NULL: one rank */
     struct backend *backend;
+    double waited; /* seconds that the compute queue stood still for collectives */
     void *impl;
     struct err fault;
     bool failed;
 };
 
-/* Registry (trainer/comms.c). rank, world and local are set by the caller (all 0: one rank). name
- * NULL or "auto": self when world is 1. */
-int comm_open(struct comm *c, const char *name, struct backend *b, struct err *e);
+/* Registry (trainer/comms.c). meet NULL: one rank; else it is borrowed and gives rank, world and
+ * local. name NULL or "auto": self for one rank, nccl on a cuda backend, mpi under mpirun, else shm. */
+int comm_open(struct comm *c, const char *name, struct backend *b, struct rendezvous *meet,
+              struct err *e);
 void comm_close(struct comm *c);
 
 #endif

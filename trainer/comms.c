@@ -9,10 +9,15 @@
 static const struct comm_ops *const registry[] = {&comm_self_ops};
 enum { REGISTERED = sizeof registry / sizeof *registry };
 
-int comm_open(struct comm *c, const char *name, struct backend *b, struct err *e)
+int comm_open(struct comm *c, const char *name, struct backend *b, struct rendezvous *meet,
+              struct err *e)
 {
-    if (c->world == 0)
-        *c = (struct comm){.world = 1};
+    *c = (struct comm){.world = 1, .meet = meet};
+    if (meet) {
+        c->rank = meet->rank;
+        c->world = meet->world;
+        c->local = meet->local;
+    }
     if (!name || !*name || strcmp(name, "auto") == 0)
         name = "self";
     char names[256] = "";

@@ -12,7 +12,8 @@ int main(void)
     if (!CHECK(backend_open(&b, "cpu", 0, 1, &e) == 0, "a backend opens"))
         return tap_done();
     struct comm c = {0};
-    CHECK(comm_open(&c, NULL, &b, &e) == 0 && strcmp(c.ops->name, "self") == 0 && c.world == 1,
+    CHECK(comm_open(&c, NULL, &b, NULL, &e) == 0 && strcmp(c.ops->name, "self") == 0 &&
+              c.world == 1,
           "without a name one rank talks to itself");
     float v[4] = {1, 2, 3, 4}, w[4] = {0};
     struct tensor t = tensor_1d(DTYPE_F32, v, 4), other = tensor_1d(DTYPE_F32, w, 4);
@@ -24,15 +25,15 @@ int main(void)
     CHECK(c.ops->sync(&c, &e) < 0 && strstr(e.msg, "same storage"),
           "a part that is not the whole is refused: %s", e.msg);
     comm_close(&c);
-    comm_open(&c, "self", &b, &e);
+    comm_open(&c, "self", &b, NULL, &e);
     c.ops->broadcast(&c, &t, 1, 0);
     CHECK(c.ops->sync(&c, &e) < 0 && strstr(e.msg, "rank 1"), "so is a root that is not there: %s",
           e.msg);
     comm_close(&c);
-    c = (struct comm){.rank = 1, .world = 2};
-    CHECK(comm_open(&c, "self", &b, &e) < 0 && strstr(e.msg, "rank 1 of 2"),
+    struct rendezvous two = {.rank = 1, .world = 2};
+    CHECK(comm_open(&c, "self", &b, &two, &e) < 0 && strstr(e.msg, "rank 1 of 2"),
           "self refuses a second rank: %s", e.msg);
-    CHECK(comm_open(&c, "carrier-pigeon", &b, &e) < 0 && strstr(e.msg, "self") &&
+    CHECK(comm_open(&c, "carrier-pigeon", &b, NULL, &e) < 0 && strstr(e.msg, "self") &&
               e.code == EXIT_USAGE,
           "an unknown comm fails with the list: %s", e.msg);
     comm_close(&c);
