@@ -170,8 +170,9 @@ int schema_args(const struct schema *s, void *dst, int argc, char **argv, struct
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-/* What stands behind the option: "N", "X", "a|b", "TEXT...". */
-static void placeholder(const struct field *f, struct buf *b)
+/* What stands behind the option: "N", "X", "a|b", "TEXT...". Beside positional words an option takes
+ * one value, so a list is the option given again. */
+static void placeholder(const struct field *f, bool one, struct buf *b)
 {
     switch (f->type) {
     case FIELD_BOOL:
@@ -189,7 +190,7 @@ static void placeholder(const struct field *f, struct buf *b)
         buf_addz(b, " TEXT");
         break;
     case FIELD_STRS:
-        buf_addz(b, " TEXT...");
+        buf_addz(b, one ? " TEXT" : " TEXT...");
         break;
     case FIELD_I64S:
         buf_addz(b, " N,N...");
@@ -205,7 +206,7 @@ static void placeholder(const struct field *f, struct buf *b)
 }
 
 /* " (default 8, 1 to 1024)", " (required)" or nothing. */
-static void facts(const struct field *f, struct buf *b)
+static void facts(const struct field *f, bool again, struct buf *b)
 {
     const char *sep = " (";
     if (!f->def) {
@@ -229,12 +230,17 @@ static void facts(const struct field *f, struct buf *b)
         if (low || high)
             sep = ", ";
     }
+    if (again) {
+        buf_printf(b, "%smay repeat", sep);
+        sep = ", ";
+    }
     if (*sep == ',')
         buf_addc(b, ')');
 }
 
-static void help_row(const struct field *f, const char *prefix, FILE *to)
+static void help_row(const struct field *f, const char *prefix, bool words, FILE *to)
 {
+    bool again = words && f->type == FIELD_STRS && !(f->flags & FIELD_POSITIONAL);
     struct buf left = {0}, right = {0};
     if (f->flags & FIELD_POSITIONAL) {
         for (const char *p = f->name; *p; p++)
@@ -246,10 +252,10 @@ static void help_row(const struct field *f, const char *prefix, FILE *to)
         for (char *p = left.p + 2; *p; p++)
             if (*p == '_')
                 *p = '-';
-        placeholder(f, &left);
+        placeholder(f, words, &left);
     }
     buf_addz(&right, f->help ? f->help : "");
-    facts(f, &right);
+    facts(f, again, &right);
     if (left.n > 24)
         fprintf(to, "  %s\n  %-24s %s\n", left.p, "", right.p);
     else
@@ -258,7 +264,8 @@ static void help_row(const struct field *f, const char *prefix, FILE *to)
     buf_release(&right);
 }
 
-static void help_below(const struct schema *s, const char *prefix, unsigned positional, FILE *to)
+static void help_below(const struct schema *s, const char *prefix, unsigned positional, bool words,
+                       FILE *to)
 {
     for (const struct field *f = s->fields; f->name; f++) {
         char below[128];
@@ -266,15 +273,18 @@ static void help_below(const struct schema *s, const char *prefix, unsigned posi
             continue;
         if (f->type == FIELD_STRUCT) {
             snprintf(below, sizeof below, "%s%s.", prefix, f->name);
-            help_below(f->sub, below, positional, to);
+            help_below(f->sub, below, positional, words, to);
         } else if ((f->flags & FIELD_POSITIONAL) == positional) {
-            help_row(f, prefix, to);
+            help_row(f, prefix, words, to);
         }
     }
 }
 
 void schema_help(const struct schema *s, FILE *to)
 {
-    help_below(s, "", FIELD_POSITIONAL, to);
-    help_below(s, "", 0, to);
+    bool words = false;
+    for (const struct field *f = s->fields; f->name; f++)
+        words = words || (f->flags & FIELD_POSITIONAL);
+    help_below(s, "", FIELD_POSITIONAL, words, to);
+    help_below(s, "", 0, words, to);
 }

@@ -20,7 +20,7 @@ static const struct field fields[] = {
     {"results", FIELD_STRS, AT(results), NULL, .flags = FIELD_POSITIONAL,
      .help = "result files, run folders, or folders of runs"},
     {"price", FIELD_STRS, AT(price), "",
-     .help = "other price of a whole machine an hour: 12.5, or HARDWARE=12.5; may repeat"},
+     .help = "other price of a whole machine an hour: 12.5, or HARDWARE=12.5"},
     {"loss", FIELD_F64, AT(loss), "", 0, 1e6, .help = "training loss whose time and cost are told"},
     {"smooth", FIELD_I64, AT(smooth), "5", 1, 1000,
      .help = "points of the curve that are averaged for --loss"},

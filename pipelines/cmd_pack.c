@@ -18,7 +18,7 @@ struct pack_opt {
 static const struct field pack_fields[] = {
     {"run", FIELD_STR, AT(run), NULL, .help = "run folder", .flags = FIELD_POSITIONAL},
     {"out", FIELD_STR, AT(out), "", .help = "archive to write; default: RUN's name and .tar, here"},
-    {"with", FIELD_STRS, AT(with), "", .help = "model, optimizer: take these along; may repeat"},
+    {"with", FIELD_STRS, AT(with), "", .help = "model, optimizer: take these along"},
     {"small", FIELD_I64, AT(small), "4M", 0, 1e15,
      .help = "artefacts of at most this many bytes go along whole"},
     {0},

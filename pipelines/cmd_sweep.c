@@ -24,7 +24,7 @@ static const struct field fields[] = {
     {"after", FIELD_STR, AT(after), "", .help = "with --next: one that stands behind this cell"},
     {"names", FIELD_BOOL, AT(names), "false", .help = "prints the names of the finished runs"},
     {"format", FIELD_ENUM, AT(format), "table", .choices = formats, .help = "how to print"},
-    {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over every cell; may repeat"},
+    {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over every cell"},
     {0},
 };
 #undef AT

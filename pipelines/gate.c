@@ -210,6 +210,33 @@ static struct gate_check *new_check(struct gate *g, const struct gate_rule *r,
     return k;
 }
 
+/* Over seeds an arm is one recipe. Names the groups if it is not. */
+static int one_recipe(const struct gate_rule *r, const char *arm, const struct result *v, size_t n,
+                      struct err *e)
+{
+    struct buf groups = {0};
+    size_t told = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t runs = 0, first = 0;
+        while (!str_eq(v[first].group, v[i].group))
+            first++;
+        for (size_t k = i; first == i && k < n; k++)
+            runs += str_eq(v[k].group, v[i].group);
+        if (runs)
+            buf_printf(&groups, "%s%.*s (%zu run%s)", told++ ? ", " : "", STR_ARG(v[i].group), runs,
+                       runs == 1 ? "" : "s");
+    }
+    int rc = 0;
+    if (told > 1)
+        rc =
+            err_code(e, EXIT_USAGE,
+                     "rule \"%.*s\": the %s are of %zu groups: %s; over seeds they are one recipe: "
+                     "gate each group alone, or give its runs one [run] group",
+                     STR_ARG(r->text), arm, told, groups.p);
+    buf_release(&groups);
+    return rc;
+}
+
 int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
              const struct result *baseline, size_t nbaseline, const struct result *candidate,
              size_t ncandidates, int64_t looks, struct err *e)
@@ -222,6 +249,11 @@ int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
         if (looks && looks < (int64_t)ncandidates && rules[i].over == GATE_ITEMS)
             return err_code(e, EXIT_USAGE, "%zu candidates are as many looks, but %lld are planned",
                             ncandidates, (long long)looks);
+    for (size_t i = 0; i < nrules; i++)
+        if (rules[i].over == GATE_SEEDS &&
+            (one_recipe(&rules[i], "candidates", candidate, ncandidates, e) != 0 ||
+             one_recipe(&rules[i], "baselines", baseline, nbaseline, e) != 0))
+            return -1;
     struct result *all = arena_array(&g->arena, n + 1, sizeof *all);
     for (size_t i = 0; i < n; i++) {
         all[i] = i < nbaseline ? baseline[i] : candidate[i - nbaseline];
@@ -229,6 +261,8 @@ int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
     }
     if (compare_runs(&c, all, n, &o, e) != 0)
         return -1;
+    for (size_t i = 0; i < nbaseline; i++)
+        strs_push(&g->baseline, str_copy(&g->arena, baseline[i].run), &g->arena);
     g->v = arena_array(&g->arena, nrules * (ncandidates + 1), sizeof *g->v);
     for (size_t i = 0; i < nrules; i++) {
         const struct gate_rule *r = &rules[i];
@@ -265,6 +299,10 @@ void gate_print(const struct gate *g, enum table_format f, struct buf *out)
     struct table t;
     static const char *const head[] = {"gate",   "candidate", "rule", "worsening",
                                        "bounds", "limit",     "why"};
+    for (size_t i = 0; f != TABLE_CSV && i < g->baseline.n; i++)
+        buf_printf(out, "%s%.*s", i ? ", " : "against ", STR_ARG(g->baseline.v[i]));
+    if (f != TABLE_CSV)
+        buf_addz(out, f == TABLE_MD ? "\n\n" : "\n");
     table_begin(&t, 7, "lllrlrl");
     table_row(&t, head);
     for (size_t i = 0; i < g->n; i++) {

@@ -50,10 +50,12 @@ struct gate_check {
 struct gate {
     struct gate_check *v;
     size_t n;
+    struct strs baseline; /* names */
     struct arena arena;
 };
 /* baseline: runs of the baseline (over items the first is the one). looks: as planned; 0: over items
- * one a candidate, over seeds one. */
+ * one a candidate, over seeds one. Over seeds an arm of several groups is refused: their spread would
+ * be the recipes', not the seeds'. */
 int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
              const struct result *baseline, size_t nbaseline, const struct result *candidate,
              size_t ncandidates, int64_t looks, struct err *e);

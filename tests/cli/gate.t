@@ -46,6 +46,23 @@ is $? 2 "no rule: exit 2"
 gate --rule "$rule" "$tmp/nosuch"
 is $? 1 "a missing candidate: exit 1"
 
+# ---- over seeds an arm is one recipe
+seeds="bits_byte not_worse_by 0.1 at 95% over seeds"
+for s in 1 2 3; do
+    "$make" "$tmp/a$s.msgpack" "a$s" recipe-a "$s"
+    "$make" "$tmp/b$s.msgpack" "b$s" recipe-b "$s"
+done
+"$ASSAY" gate --baseline "$tmp/a1.msgpack" --baseline "$tmp/a2.msgpack" --baseline "$tmp/a3.msgpack" --rule "$seeds" "$tmp"/b?.msgpack > "$tmp/out" 2> "$tmp/err"
+is $? 0 "three seeds against three" || sed 's/^/# /' "$tmp/err"
+is "$(sed -n 1p "$tmp/out")" "against a1, a2, a3" "says whom they are held against"
+"$ASSAY" gate --baseline "$tmp/base.msgpack" --rule "$seeds" "$tmp"/[ab][12].msgpack "$tmp/a3.msgpack" > "$tmp/out" 2> "$tmp/err"
+is "$? $(wc -c < "$tmp/out")" "2 0" "candidates of two groups are not pooled over seeds"
+ok "and both groups are named" grep -q 'the candidates are of 2 groups: recipe-a (3 runs), recipe-b (2 runs); ' "$tmp/err" || sed 's/^/# /' "$tmp/err"
+"$ASSAY" gate --baseline "$tmp/a1.msgpack" --baseline "$tmp/b2.msgpack" --rule "$seeds" "$tmp"/a[23].msgpack > "$tmp/out" 2> "$tmp/err"
+ok "nor are baselines" grep -q 'the baselines are of 2 groups' "$tmp/err"
+"$ASSAY" help gate > "$tmp/out"
+ok "help: an option beside positional words takes one value, and may repeat" grep -qE '^  --baseline TEXT +.*\(may repeat\)$' "$tmp/out"
+
 # ---- the examples, run as their systems would ----
 mkdir -p "$tmp/ci/baseline" "$tmp/ci/runs/demo-base-1" "$tmp/ci/build" "$tmp/ci/docs" "$tmp/bin"
 cp -r docs/ci "$tmp/ci/docs/"

@@ -275,7 +275,7 @@ static void test_help(void)
     static const char *const rows[] = {
         "  VOCAB                    vocabulary (required)\n",
         "  FILE...                  files\n",
-        "  --rule TEXT...           rules\n",
+        "  --rule TEXT              rules (may repeat)\n", /* one value: words stand behind it */
         "  --no-go                  do not go (on by default)\n",
         "  --max-docs N             documents (default 2000, at least 1)\n",
         "  --out TEXT               where to write (required)\n",
