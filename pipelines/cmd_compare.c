@@ -64,7 +64,6 @@ static const struct field fields[] = {
      .type = FIELD_STRS,
      .at = offsetof(struct opt, sort),
      .def = "",
-     .flags = FIELD_HIDDEN,
      .help = "the same as --by"},
     {.name = "columns",
      .type = FIELD_STRS,
@@ -82,7 +81,9 @@ static const struct field fields[] = {
      .def = "0.95",
      .min = 0.5,
      .max = 0.999,
-     .help = "confidence level of the intervals"},
+     .help =
+         "of the differences' intervals; a difference whose p is above 1 - LEVEL is not seen (a "
+         "run's own interval is 95%)"},
     {.name = "digits",
      .type = FIELD_I64,
      .at = offsetof(struct opt, digits),

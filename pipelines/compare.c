@@ -101,6 +101,7 @@ static void compare_metric(struct comparison *c, struct compared_metric *k,
         d->base = base;
         if (r == c->baseline || !d->m || !base)
             continue;
+        d->again = compare_same_draw(&c->run[r], d->m, &c->run[c->baseline], base);
         const char *identity = comparable_refusal(d->m, base, &c->arena);
         if (!identity || o->allow)
             compare_pair(d, o->level, &c->arena);

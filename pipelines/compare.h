@@ -40,6 +40,7 @@ struct delta {
     struct estimate est;       /* run minus baseline */
     double p_holm;             /* NaN: exploratory or not estimable */
     const char *same_as;       /* the metric of the same items that counts in its place, or NULL */
+    bool again;                /* the baseline's own result once more, or another checkpoint of it */
     bool mcnemar;              /* p is McNemar's, over `won` and `lost` items */
     int64_t won, lost;
     double mde; /* difference that these items would show with 80% power; NaN: unknown */
@@ -56,6 +57,8 @@ struct recipe {
     enum verdict verdict;
     double sd; /* of seeds, pooled or borrowed; NaN: unknown */
     int64_t sd_df;
+    struct str lender;  /* group whose sd was asked for; empty: none */
+    int64_t lent_seeds; /* comparable seeds of it: below 2 there was nothing to borrow */
     double effect;  /* difference of the means */
     double mde;     /* that these numbers of seeds would show with 80% power; NaN: unknown */
     int64_t needed; /* seeds an arm that would detect it; -1: more than 1000 */
@@ -83,6 +86,10 @@ struct comparison {
     struct compare_options o;
     struct arena arena;
 };
+
+/* Where a recipe's sd is from, in words: "borrowed from base", "of base alone: new has 1 seed"; empty:
+ * pooled over both arms. */
+const char *compare_sd_source(const struct recipe *x, struct str base_group, struct arena *a);
 
 int compare_runs(struct comparison *c, const struct result *runs, size_t n,
                  const struct compare_options *o, struct err *e);

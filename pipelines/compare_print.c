@@ -109,9 +109,11 @@ static const char *verdict_text(const struct comparison *c, const struct delta *
         return arena_printf(a, "refused: %s", d->refused);
     const char *what =
         d->est.why ? arena_printf(a, "not estimable: %s", d->est.why) : verdict_names[d->verdict];
-    const char *same = str_eq(c->run[d->run].group, c->run[c->baseline].group)
-                           ? " (same recipe, another seed)"
-                           : "";
+    const struct result *x = &c->run[d->run], *base = &c->run[c->baseline];
+    const char *same = !str_eq(x->group, base->group) ? ""
+                       : d->again                     ? " (the same training, no seed of its own)"
+                       : x->seed == base->seed        ? " (same recipe and seed, run again)"
+                                                      : " (same recipe, another seed)";
     const char *counts = d->same_as      ? arena_printf(a, ", counted as %s", d->same_as)
                          : d->m->primary ? ""
                                          : ", exploratory";
@@ -133,18 +135,19 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
         if (x->why)
             buf_printf(out, "not estimable, %s", x->why);
         else
-            buf_printf(out, "%s, %+.*f [%+.*f, %+.*f], p%s %.3g, df %.0f",
-                       verdict_names[x->verdict], digits, x->est.value, digits, x->est.lo, digits,
-                       x->est.hi, isnan(x->p_holm) ? "" : " (Holm)",
-                       isnan(x->p_holm) ? x->est.p : x->p_holm, x->est.df);
+            buf_printf(out, "%s, %+.*f [%+.*f, %+.*f], p%s %s, df %.0f", verdict_names[x->verdict],
+                       digits, x->est.value, digits, x->est.lo, digits, x->est.hi,
+                       isnan(x->p_holm) ? "" : " (Holm)",
+                       show_p(a, isnan(x->p_holm) ? x->est.p : x->p_holm), x->est.df);
     }
+    const char *of = compare_sd_source(x, c->run[c->baseline].group, a);
     if (x->sd > 0) {
         /* chi-square interval of an sd: what df seeds can know of it */
         double df = (double)x->sd_df;
         double lo = sqrt(df / stats_chi2_quantile(0.975, df)),
                hi = sqrt(df / stats_chi2_quantile(0.025, df));
-        buf_printf(out, "; seed sd %.3g (df %lld: the true one is %.2f to %.1f times that)", x->sd,
-                   (long long)x->sd_df, lo, hi);
+        buf_printf(out, "; seed sd %.3g (%s%sdf %lld: the true one is %.2f to %.1f times that)",
+                   x->sd, of, *of ? "; " : "", (long long)x->sd_df, lo, hi);
         if (!x->same && !isnan(x->mde))
             buf_printf(out, "; these seeds show a difference of %s with 80%% power",
                        number(a, x->mde, digits_for(x->mde / 2, -1)));
@@ -157,9 +160,11 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
             buf_printf(out, "; more than 1000 seeds an arm to settle a difference of %.*f", digits,
                        fabs(x->effect));
     } else if (x->sd_df > 0) {
-        buf_printf(out, "; no spread between the seeds (df %lld)", (long long)x->sd_df);
+        buf_printf(out, "; no spread between the seeds (%s%sdf %lld)", of, *of ? "; " : "",
+                   (long long)x->sd_df);
     } else {
-        buf_addz(out, "; no group has two seeds, so its noise is unknown");
+        buf_printf(out, "; no group has two seeds, so its noise is unknown%s%s", *of ? "; " : "",
+                   of);
     }
     buf_addc(out, '\n');
 }
@@ -235,7 +240,7 @@ static void print_metric(const struct comparison *c, const struct compared_metri
                 double p = isnan(x->p_holm) ? x->est.p : x->p_holm;
                 if (!x->est.why) {
                     cells[4] = arena_printf(a, "[%+.*f, %+.*f]", dd, x->est.lo, dd, x->est.hi);
-                    cells[5] = arena_printf(a, p < 0.0001 ? "<0.0001" : "%.4f", p);
+                    cells[5] = show_p(a, p);
                 }
             }
         }
@@ -257,42 +262,88 @@ static void print_metric(const struct comparison *c, const struct compared_metri
         buf_printf(out, "%s%s\n", in, z(a, any->note));
 }
 
-/* One row a run and metric: for spreadsheets. */
+static const char *full(struct arena *a, double v)
+{
+    return isnan(v) ? "" : arena_printf(a, "%.17g", v);
+}
+
+static const char *whole(struct arena *a, int64_t v)
+{
+    return arena_printf(a, "%lld", (long long)v);
+}
+
+static void csv_run(const struct comparison *c, const struct delta *d, struct table *t,
+                    struct arena *a)
+{
+    bool has = d->base && d->run != c->baseline && (!d->refused || d->allowed);
+    bool est = has && !d->est.why;
+    const struct result *r = &c->run[d->run];
+    const char *cells[] = {z(a, d->m->name),
+                           z(a, d->m->task),
+                           z(a, d->m->unit),
+                           "checkpoint",
+                           z(a, r->run),
+                           z(a, r->group),
+                           whole(a, r->seed),
+                           full(a, d->m->value),
+                           full(a, d->m->lo),
+                           full(a, d->m->hi),
+                           whole(a, d->m->n),
+                           has ? full(a, d->est.value) : "",
+                           est ? full(a, d->est.lo) : "",
+                           est ? full(a, d->est.hi) : "",
+                           est ? full(a, d->est.p) : "",
+                           est ? full(a, d->p_holm) : "",
+                           d->run == c->baseline ? "baseline"
+                           : d->base             ? verdict_text(c, d, a)
+                                                 : "no baseline"};
+    table_row(t, cells);
+}
+
+static void csv_recipe(const struct compared_metric *k, const struct recipe *x,
+                       const struct metric *m, struct table *t, struct arena *a)
+{
+    bool est = !x->why;
+    const char *cells[] = {z(a, k->name),
+                           z(a, k->task),
+                           z(a, m->unit),
+                           "recipe",
+                           "",
+                           z(a, x->group),
+                           "",
+                           "",
+                           "",
+                           "",
+                           whole(a, x->seeds),
+                           x->same ? "" : full(a, x->effect),
+                           est ? full(a, x->est.lo) : "",
+                           est ? full(a, x->est.hi) : "",
+                           est ? full(a, x->est.p) : "",
+                           est ? full(a, x->p_holm) : "",
+                           est       ? verdict_names[x->verdict]
+                           : x->same ? x->why
+                                     : arena_printf(a, "not estimable: %s", x->why)};
+    table_row(t, cells);
+}
+
+/* One row a run and metric, then one a recipe: for spreadsheets. p is the test's own, p_holm is
+ * corrected and empty where Holm does not reach. */
 static void print_csv(const struct comparison *c, struct arena *a, struct buf *out)
 {
     struct table t;
-    table_begin(&t, 15, "");
-    const char *head[] = {"metric",     "task",    "unit",    "run", "group",
-                          "seed",       "value",   "lo",      "hi",  "n",
-                          "difference", "diff_lo", "diff_hi", "p",   "verdict"};
+    static const char *const head[] = {
+        "metric", "task", "unit",       "scope",   "run",     "group", "seed",   "value",  "lo",
+        "hi",     "n",    "difference", "diff_lo", "diff_hi", "p",     "p_holm", "verdict"};
+    table_begin(&t, sizeof head / sizeof head[0], "");
     table_row(&t, head);
-    for (size_t k = 0; k < c->nmetrics; k++)
-        for (size_t r = 0; r < c->nruns; r++) {
-            const struct delta *d = &c->metric[k].delta[r];
-            if (!d->m)
-                continue;
-            bool has = d->base && r != c->baseline && (!d->refused || d->allowed);
-            bool est = has && !d->est.why;
-            const char *cells[] = {
-                z(a, d->m->name),
-                z(a, d->m->task),
-                z(a, d->m->unit),
-                z(a, c->run[r].run),
-                z(a, c->run[r].group),
-                arena_printf(a, "%lld", (long long)c->run[r].seed),
-                arena_printf(a, "%.17g", d->m->value),
-                isnan(d->m->lo) ? "" : arena_printf(a, "%.17g", d->m->lo),
-                isnan(d->m->hi) ? "" : arena_printf(a, "%.17g", d->m->hi),
-                arena_printf(a, "%lld", (long long)d->m->n),
-                has ? arena_printf(a, "%.17g", d->est.value) : "",
-                est ? arena_printf(a, "%.17g", d->est.lo) : "",
-                est ? arena_printf(a, "%.17g", d->est.hi) : "",
-                est ? arena_printf(a, "%.6g", isnan(d->p_holm) ? d->est.p : d->p_holm) : "",
-                r == c->baseline ? "baseline"
-                : d->base        ? verdict_text(c, d, a)
-                                 : "no baseline"};
-            table_row(&t, cells);
-        }
+    for (size_t k = 0; k < c->nmetrics; k++) {
+        const struct compared_metric *m = &c->metric[k];
+        for (size_t r = 0; r < c->nruns; r++)
+            if (m->delta[r].m)
+                csv_run(c, &m->delta[r], &t, a);
+        for (size_t i = 0; i < m->nrecipes; i++)
+            csv_recipe(m, &m->recipe[i], m->delta[c->baseline].m, &t, a);
+    }
     table_write(&t, TABLE_CSV, "", out);
     table_release(&t);
 }
@@ -320,103 +371,4 @@ int compare_print(const struct comparison *c, enum table_format f, int digits, s
 out:
     arena_release(&a);
     return rc;
-}
-
-/* ---- json --------------------------------------------------------------------------------------- */
-
-static struct json *json_estimate(const struct estimate *s)
-{
-    struct json *o = json_obj();
-    json_put(o, "value", json_of_num(s->value));
-    if (s->why) {
-        json_put(o, "not_estimable", json_of_z(s->why));
-        return o;
-    }
-    json_put(o, "lo", json_of_num(s->lo));
-    json_put(o, "hi", json_of_num(s->hi));
-    json_put(o, "p", json_of_num(s->p));
-    json_put(o, "df", json_of_num(s->df));
-    return o;
-}
-
-static struct json *json_delta(const struct comparison *c, const struct delta *d)
-{
-    struct json *o = json_obj();
-    json_put(o, "run", json_of_str(c->run[d->run].run));
-    json_put(o, "group", json_of_str(c->run[d->run].group));
-    if (!d->m) {
-        json_put(o, "measured", json_of_bool(false));
-        return o;
-    }
-    json_put(o, "value", json_of_num(d->m->value));
-    json_put(o, "lo", json_of_num(d->m->lo));
-    json_put(o, "hi", json_of_num(d->m->hi));
-    json_put(o, "n", json_of_int(d->m->n));
-    json_put(o, "n_invalid", json_of_int(d->m->n_invalid));
-    json_put(o, "clusters", json_of_int(d->m->clusters));
-    if (d->run == c->baseline || !d->base)
-        return o;
-    if (d->refused)
-        json_put(o, d->allowed ? "allowed_though" : "refused", json_of_z(d->refused));
-    if (!d->refused || d->allowed) {
-        json_put(o, "difference", json_estimate(&d->est));
-        json_put(o, "p_holm", json_of_num(d->p_holm));
-        json_put(o, "detectable", json_of_num(d->mde));
-        if (d->same_as)
-            json_put(o, "counted_as", json_of_z(d->same_as));
-        if (d->mcnemar) {
-            json_put(o, "won", json_of_int(d->won));
-            json_put(o, "lost", json_of_int(d->lost));
-        }
-        json_put(o, "these_checkpoints", json_of_z(verdict_names[d->verdict]));
-    }
-    return o;
-}
-
-static struct json *json_recipe(const struct recipe *x)
-{
-    struct json *o = json_obj();
-    json_put(o, "group", json_of_str(x->group));
-    json_put(o, "seeds", json_of_int(x->seeds));
-    json_put(o, "baseline_seeds", json_of_int(x->base_seeds));
-    json_put(o, "effect", json_of_num(x->effect));
-    json_put(o, "seed_sd", json_of_num(x->sd));
-    json_put(o, "seed_sd_df", json_of_int(x->sd_df));
-    json_put(o, "seeds_needed", json_of_int(x->needed));
-    json_put(o, "detectable", json_of_num(x->mde));
-    if (x->why)
-        json_put(o, "not_estimable", json_of_z(x->why));
-    else
-        json_put(o, "difference", json_estimate(&x->est));
-    json_put(o, "p_holm", json_of_num(x->p_holm));
-    json_put(o, "these_recipes", json_of_z(verdict_names[x->verdict]));
-    return o;
-}
-
-struct json *compare_json(const struct comparison *c)
-{
-    struct json *o = json_obj(), *metrics = json_arr(), *runs = json_arr();
-    json_put(o, "baseline", json_of_str(c->run[c->baseline].run));
-    for (size_t i = 0; i < c->nruns; i++) {
-        struct json *r = json_of_struct(&result_schema, &c->run[i], false);
-        json_put(r, "metrics",
-                 json_of_null()); /* values are below, per-item ones in the result file */
-        json_push(runs, r);
-    }
-    for (size_t k = 0; k < c->nmetrics; k++) {
-        struct json *m = json_obj(), *d = json_arr(), *x = json_arr();
-        json_put(m, "name", json_of_str(c->metric[k].name));
-        json_put(m, "task", json_of_str(c->metric[k].task));
-        json_put(m, "oracle_floor", json_of_num(c->metric[k].floor));
-        for (size_t r = 0; r < c->nruns; r++)
-            json_push(d, json_delta(c, &c->metric[k].delta[r]));
-        for (size_t i = 0; i < c->metric[k].nrecipes; i++)
-            json_push(x, json_recipe(&c->metric[k].recipe[i]));
-        json_put(m, "runs", d);
-        json_put(m, "recipes", x);
-        json_push(metrics, m);
-    }
-    json_put(o, "runs", runs);
-    json_put(o, "metrics", metrics);
-    return o;
 }

@@ -12,19 +12,19 @@ enum verdict compare_verdict(const struct estimate *est, double p, double level,
     return (est->value > 0) == higher_better ? VERDICT_BETTER : VERDICT_WORSE;
 }
 
-/* Whether run r is no draw of its own: the same run once more, or another checkpoint of it. The same seed
- * on another machine, or run again, is a new draw. */
+bool compare_same_draw(const struct result *x, const struct metric *mx, const struct result *y,
+                       const struct metric *my)
+{
+    return str_eq(x->group, y->group) && x->seed == y->seed &&
+           (mx->value == my->value || (x->started.n && str_eq(x->started, y->started)));
+}
+
 static bool drawn_before(const struct comparison *c, const struct compared_metric *k, size_t r)
 {
-    const struct result *x = &c->run[r];
-    for (size_t i = 0; i < r; i++) {
-        const struct result *y = &c->run[i];
-        if (!k->delta[i].m || !str_eq(x->group, y->group) || x->seed != y->seed)
-            continue;
-        if (k->delta[i].m->value == k->delta[r].m->value ||
-            (x->started.n && str_eq(x->started, y->started)))
+    for (size_t i = 0; i < r; i++)
+        if (k->delta[i].m &&
+            compare_same_draw(&c->run[r], k->delta[r].m, &c->run[i], k->delta[i].m))
             return true;
-    }
     return false;
 }
 
@@ -41,6 +41,28 @@ static size_t group_values(const struct comparison *c, const struct compared_met
             out[n++] = d->m->value;
     }
     return n;
+}
+
+static const char *seeds_of(int64_t n, struct arena *a)
+{
+    return arena_printf(a, "%lld seed%s", (long long)n, n == 1 ? "" : "s");
+}
+
+const char *compare_sd_source(const struct recipe *x, struct str base, struct arena *a)
+{
+    bool lacks = x->lender.n && x->lent_seeds < 2;
+    const char *own = "";
+    if (x->lent_seeds >= 2)
+        return arena_printf(a, "borrowed from %.*s", STR_ARG(x->lender));
+    if (!x->same && x->seeds < 2 && x->base_seeds >= 2)
+        own = arena_printf(a, "of %.*s alone: %.*s has %s", STR_ARG(base), STR_ARG(x->group),
+                           seeds_of(x->seeds, a));
+    else if (!x->same && x->base_seeds < 2 && x->seeds >= 2)
+        own = arena_printf(a, "of %.*s alone: %.*s has %s", STR_ARG(x->group), STR_ARG(base),
+                           seeds_of(x->base_seeds, a));
+    return lacks ? arena_printf(a, "%s%snone to borrow from %.*s, which has %s", own,
+                                *own ? "; " : "", STR_ARG(x->lender), seeds_of(x->lent_seeds, a))
+                 : own;
 }
 
 static double mean(const double *v, size_t n)
@@ -75,6 +97,8 @@ static void judge_recipe(struct comparison *c, const struct compared_metric *k, 
     x->effect = na && nb ? mean(a, na) - mean(b, nb) : NAN;
     x->sd = NAN;
     size_t ns = o->seed_sd ? group_values(c, k, str_z(o->seed_sd), s) : 0;
+    x->lender = o->seed_sd ? str_z(o->seed_sd) : (struct str){0};
+    x->lent_seeds = (int64_t)ns;
     double ss = 0;
     if (ns >= 2) { /* the borrowed group's alone: it was named before the numbers were seen */
         ss = squares(s, ns);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -177,8 +178,25 @@ static int add_unreadable(struct result *r, const char *path, struct arena *a, s
     return 0;
 }
 
+/* Whether this very file was read before, whatever it was called. */
+static bool read_before(struct ledger *l, const char *path)
+{
+    struct stat st;
+    int added = 1;
+    if (stat(path, &st) != 0)
+        return false; /* reading it will say why */
+    struct str id = str_printf(&l->arena, "%llx:%llx", (unsigned long long)st.st_dev,
+                               (unsigned long long)st.st_ino);
+    map_add(&l->files, id, 0, &added);
+    if (!added)
+        log_warn("%s: it was named before; it is one result, and stands here once", path);
+    return !added;
+}
+
 static int add(struct ledger *l, const char *path, bool whole, bool one_of_many, struct err *e)
 {
+    if (read_before(l, path))
+        return 0;
     struct result *r = room(l);
     bool unfinished = file_is_dir(path), read = true;
     if (unfinished)
@@ -212,7 +230,7 @@ static int add_folder(struct ledger *l, const char *dir, bool whole, struct err 
 {
     const char *own = result_in(l, dir);
     struct strs names;
-    size_t before = l->n;
+    size_t found = 0;
     if (own)
         return add(l, own, whole, false, e);
     if (file_list(dir, &names, &l->arena, e) != 0)
@@ -220,10 +238,11 @@ static int add_folder(struct ledger *l, const char *dir, bool whole, struct err 
     for (size_t i = 0; i < names.n; i++) {
         const char *p = path_join(&l->arena, dir, str_dup(&l->arena, names.v[i]));
         const char *r = result_in(l, p);
+        found += r != NULL;
         if (r && add(l, r, whole, true, e) != 0)
             return -1;
     }
-    return l->n > before ? 0 : err_set(e, "%s: no result.msgpack here or one folder below", dir);
+    return found ? 0 : err_set(e, "%s: no result.msgpack here or one folder below", dir);
 }
 
 static int load(struct ledger *l, struct strs paths, bool whole, struct err *e)
@@ -269,6 +288,7 @@ int ledger_select(struct ledger *l, struct strs where, struct strs by, struct er
     free(l->whole);
     to.arena = l->arena;
     to.names = l->names;
+    to.files = l->files;
     *l = to;
     return 0;
 }
@@ -296,6 +316,7 @@ void ledger_release(struct ledger *l)
     free(l->path);
     free(l->whole);
     map_release(&l->names);
+    map_release(&l->files);
     arena_release(&l->arena);
     *l = (struct ledger){0};
 }

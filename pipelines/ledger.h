@@ -23,10 +23,11 @@ struct ledger {
     bool *whole;       /* read with curve and per-item values */
     size_t n;
     struct map names; /* how often each name stood */
+    struct map files; /* that were read, by device and number */
     struct arena arena;
 };
 /* Each path: a result file, a run folder (its result.msgpack), or a folder of run folders. A name
- * that stands twice gets "#2". Nothing found is an error that names the path. */
+ * that stands twice gets "#2"; a file or folder that stands twice is read once, and it is said. Nothing found is an error that names the path. */
 int ledger_load(struct ledger *l, struct strs paths, struct err *e);
 /* As ledger_load, without curves and per-item values: a thousand results in a fraction of a second. */
 int ledger_heads(struct ledger *l, struct strs paths, struct err *e);

@@ -181,7 +181,7 @@ static void metric_table(struct page *p, const struct compared_metric *k, const 
         double q = isnan(d->p_holm) ? d->est.p : d->p_holm;
         x[6] = arena_printf(a, "%s to %s", report_number(a, d->est.lo, w),
                             report_number(a, d->est.hi, w));
-        x[7] = arena_printf(a, q < 0.0001 ? "<0.0001" : "%.4f", q);
+        x[7] = show_p(a, q);
         x[8] = report_number(a, d->mde, d->mde);
     }
     const char *caption =
@@ -197,6 +197,7 @@ static void recipe_table(struct page *p, const struct compared_metric *k)
                                        "difference",   "95% interval", "p (Holm)",
                                        "seed sd (df)", "would show",   "these recipes"};
     enum { COLUMNS = sizeof head / sizeof head[0] };
+    const struct comparison *c = p->c;
     struct arena *a = p->a;
     const char **cell = arena_array(a, COLUMNS * (k->nrecipes + 1), sizeof *cell);
     memcpy(cell, head, sizeof head);
@@ -211,8 +212,11 @@ static void recipe_table(struct page *p, const struct compared_metric *k)
         x[4] = r->why ? "-"
                       : arena_printf(a, "%s to %s", report_number(a, r->est.lo, w),
                                      report_number(a, r->est.hi, w));
-        x[5] = r->why ? "-" : arena_printf(a, "%.4f", isnan(r->p_holm) ? r->est.p : r->p_holm);
-        x[6] = r->sd > 0 ? arena_printf(a, "%.3g (%lld)", r->sd, (long long)r->sd_df) : "-";
+        x[5] = r->why ? "-" : show_p(a, isnan(r->p_holm) ? r->est.p : r->p_holm);
+        const char *of = compare_sd_source(r, c->run[c->baseline].group, a);
+        x[6] = r->sd > 0 ? arena_printf(a, "%.3g (%lld%s%s)", r->sd, (long long)r->sd_df,
+                                        *of ? ", " : "", of)
+                         : "-";
         x[7] = report_number(a, r->mde, r->mde);
         x[8] = r->why ? arena_printf(a, "%s%s", r->same ? "" : "not estimable: ", r->why)
                       : verdict_names[r->verdict];

@@ -41,6 +41,11 @@ const char *show_cost(struct arena *a, double v, const struct result *r)
     return arena_printf(a, "%.2f%s%.*s", v, c.n ? " " : "", STR_ARG(c));
 }
 
+const char *show_p(struct arena *a, double p)
+{
+    return isnan(p) ? "-" : p < 0.0001 ? "<0.0001" : arena_printf(a, "%.4f", p);
+}
+
 const char *show_machine(struct arena *a, const struct result *r)
 {
     return show_str(a, r->hardware.name.n ? r->hardware.name : r->hardware.cpu);

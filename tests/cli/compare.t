@@ -58,8 +58,18 @@ ok "conditions hold for comparisons too" grep -q '^2 runs against a$' "$tmp/out"
 compare --format md
 ok "Markdown has a table a metric" test "$(grep -c '^### ' "$tmp/out")" = 2
 compare --format csv
-is "$(python3 -c 'import csv, sys; print({len(r) for r in csv.reader(open(sys.argv[1], newline=""))})' "$tmp/out")" "{15}" \
-   "CSV has 15 columns in every row"
+is "$(python3 -c 'import csv, sys; print({len(r) for r in csv.reader(open(sys.argv[1], newline=""))})' "$tmp/out")" "{17}" \
+   "CSV has 17 columns in every row"
+python3 - "$tmp/out" <<'PY' > "$tmp/seen"
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1], newline="")))
+c = {(r["metric"], r["run"] or r["group"], r["scope"]): r for r in rows}
+x = c["bits_byte", "c", "checkpoint"]
+print(0 < float(x["p"]) < float(x["p_holm"]) <= 1, c["bits_byte", "a", "checkpoint"]["p"] == "")
+r = c["bits_byte", "new", "recipe"]
+print(r["run"] == "" and float(r["difference"]) > 0.04 and r["p"] == "" and r["verdict"].startswith("not estimable: 1 seed"))
+PY
+is "$(tr '\n' ' ' < "$tmp/seen")" "True True True " "CSV tells p from p_holm, and has a row a recipe"
 compare --format json
 python3 - "$tmp/out" << 'PY'
 import json, sys
@@ -72,6 +82,29 @@ PY
 is $? 0 "JSON has differences and what is not estimable"
 "$ASSAY" compare "$tmp/runs" --baseline nobody > /dev/null 2> "$tmp/err"
 is $? 2 "an unknown baseline is refused"
+
+# one result given twice is one result, however it is called
+ln -s a/result.msgpack "$tmp/runs/again.msgpack"
+"$ASSAY" compare "$tmp/runs/a" "$tmp/runs/again.msgpack" "$tmp/runs/b" > "$tmp/out" 2> "$tmp/err"
+is "$? $(sed -n 1p "$tmp/out")" "0 2 runs against a" "a file given twice stands there once"
+ok "and it is said" grep -q 'again.msgpack: it was named before; it is one result' "$tmp/err"
+rm "$tmp/runs/again.msgpack"
+cp "$tmp/runs/a/result.msgpack" "$tmp/copy.msgpack"
+"$ASSAY" compare "$tmp/runs/a" "$tmp/copy.msgpack" > "$tmp/out" 2> "$tmp/err"
+ok "a copy of it is no other seed" grep -qE '^ *a#2 .*\(the same training, no seed of its own\)' "$tmp/out"
+"$make" "$tmp/rerun.msgpack" rerun base 1 n=100 shift=0.001
+"$ASSAY" compare "$tmp/runs/a" "$tmp/rerun.msgpack" > "$tmp/out" 2> "$tmp/err"
+ok "nor is the same seed run again" grep -qE '^ *rerun .*\(same recipe and seed, run again\)' "$tmp/out"
+
+# whose spread the seed sd is
+"$make" "$tmp/l1.msgpack" l1 lend 5 n=100 shift=0.002
+"$make" "$tmp/l2.msgpack" l2 lend 6 n=100 shift=-0.003
+compare "$tmp/l1.msgpack" "$tmp/l2.msgpack"
+ok "an sd from one arm says so" grep -q 'new against base.*; seed sd [0-9.e-]* (of base alone: new has 1 seed; df 1:' "$tmp/out"
+compare "$tmp/l1.msgpack" "$tmp/l2.msgpack" --seed-sd lend
+ok "a borrowed one names its group" grep -q 'new against base.*; seed sd [0-9.e-]* (borrowed from lend; df 1:' "$tmp/out"
+compare "$tmp/l1.msgpack" --seed-sd lend
+ok "a group of one run has none to lend, and that is said" grep -q 'new against base.*(of base alone: new has 1 seed; none to borrow from lend, which has 1 seed; df 1:' "$tmp/out"
 
 # what a panel says of the runs, on request
 "$make" "$tmp/p.msgpack" p g 1 n=100 panel="$tmp/jury"
@@ -101,7 +134,7 @@ ok "two runs of 2 x 10,000 items in $(((t1 - t0) / 1000000)) ms" test $(((t1 - t
 "$ASSAY" result --from pipelines/reference/series.jsonl --out "$tmp/series" > /dev/null 2>&1
 "$ASSAY" compare "$tmp/series" --baseline series-baseline --seed-sd series-baseline > "$tmp/out" 2> "$tmp/err"
 is $? 0 "the published series compares" || cat "$tmp/err"
-ok "its seed sd is .0123 with 6 degrees of freedom" grep -q 'seed sd 0.0123 (df 6' "$tmp/out"
+ok "its seed sd is .0123 with 6 degrees of freedom" grep -q 'seed sd 0.0123 (borrowed from series-baseline; df 6' "$tmp/out"
 ok "another learning rate is better" grep -qE 'series-lr against series-baseline \(1 against 7 seeds\): better' "$tmp/out"
 ok "a bias in q, k and v is within the noise" grep -qE 'series-qkv-bias against series-baseline \(1 against 7 seeds\): no difference seen' "$tmp/out"
 ok "without items there is no verdict on checkpoints" grep -q 'not estimable: no per-item values' "$tmp/out"

@@ -17,6 +17,8 @@ has() { ok "$1" grep -qF -- "$2" "$tmp/r.html"; }
 hasnt() { ok "$1" bash -c '! grep -qE -- "$1" "$2"' _ "$2" "$tmp/r.html"; }
 has "it says what can be concluded" 'The recipe worse is worse than base on bits_byte (documents): +0.050'
 has "and from how many seeds" 'from 3 against 3 seeds'
+is "$(grep -c '>0\.0000<' "$tmp/r.html")" 0 "no p is printed as 0"
+ok "but as below what is printed" grep -q '>&lt;0.0001<' "$tmp/r.html"
 has "what cannot, and why" 'other is not compared with base-1 on bits_byte (documents): documents differs: zzz against abc'
 has "who did not finish" 'other did not finish: killed at step 5'
 has "the loss over tokens" 'Training loss over tokens'

@@ -175,7 +175,7 @@ static void recipes(void)
     CHECK(strstr(out.p, "| run "), "Markdown has tables");
     buf_cut(&out, 0);
     compare_print(&c, TABLE_CSV, -1, &out, &e);
-    CHECK(strstr(out.p, "metric,task,unit,run"), "CSV has a head");
+    CHECK(strstr(out.p, "metric,task,unit,scope,run"), "CSV has a head");
     struct json *j = compare_json(&c);
     CHECK_INT(json_size(json_get(j, "metrics")), 1, "JSON has the metrics");
     json_free(j);
