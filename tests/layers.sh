@@ -48,7 +48,7 @@ my %sees = (
 );
 # What a backend or a comm may see of trainer beside its own folder.
 my %contract = map { $_ => 1 } qw(trainer/backend.h trainer/comm.h trainer/rendezvous.h
-    trainer/tensor.h);
+    trainer/mpi_object.h trainer/tensor.h);
 my %registry = map { $_ => 1 } qw(trainer/backends.c trainer/comms.c);
 # Library, the only file (or folder) that may include it.
 my @doors = (
@@ -72,7 +72,7 @@ my %system = map { ("$_.h" => 1) } qw(assert complex ctype errno fenv float intt
     locale math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib
     stdnoreturn string tgmath threads time uchar wchar wctype dirent dlfcn fcntl fnmatch fts glob
     grp netdb poll pthread pwd sched semaphore spawn strings termios unistd ucontext malloc link
-    execinfo cpuid immintrin arm_neon getopt libgen pty utime);
+    execinfo cpuid immintrin arm_neon getopt libgen pty utime ifaddrs);
 my (%users, %read);
 while (my $file = <STDIN>) {
     chomp $file;

@@ -3,20 +3,16 @@
  * A backend lives in this binary or in a shared object beside it, so that one build runs anywhere:
  * libassay_NAME.so (there, or in $ASSAY_LIBDIR) exports
  * `const struct backend_ops *assay_backend(int abi)`, which returns NULL when it was built for
- * another BACKEND_ABI. The object finds the host's functions (err, mem, backend_fail) in the tool,
- * which is linked with -rdynamic. A library that cannot be loaded (no driver on this machine) costs
- * one sentence and never the program: that is what dlopen is for.
+ * another BACKEND_ABI (trainer/object.h).
  */
 #include "trainer/backend.h"
 
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "trainer/cpu/cpu.h"
+#include "trainer/object.h"
 #include "trainer/ops.h"
 
 static const struct registered {
@@ -41,48 +37,17 @@ void backend_fail(struct backend *b, const char *fmt, ...)
     b->failed = true;
 }
 
-/* The folder of the shared objects: the running program's own, or $ASSAY_LIBDIR. */
-static int object_folder(char *out, size_t n, struct err *e)
-{
-    const char *set = getenv("ASSAY_LIBDIR");
-    if (set && *set) {
-        snprintf(out, n, "%s", set);
-        return 0;
-    }
-    ssize_t got = readlink("/proc/self/exe", out, n - 1);
-    if (got <= 0)
-        return err_sys(e, "find the program's own folder");
-    out[got] = 0;
-    char *slash = strrchr(out, '/');
-    if (slash)
-        *slash = 0;
-    return 0;
-}
-
 static const struct backend_ops *load(const char *name, struct err *e)
 {
-    char dir[400], path[sizeof dir + 64];
-    if (object_folder(dir, sizeof dir, e) < 0)
-        return NULL;
-    snprintf(path, sizeof path, "%s/libassay_%s.so", dir, name);
-    if (access(path, F_OK) != 0) {
-        err_set(e, "libassay_%s.so is not in %s: it was not built", name, dir);
-        return NULL;
-    }
-    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!so) {
-        err_set(e, "%s", dlerror());
-        return NULL;
-    }
     /* POSIX says this conversion works; ISO C has no way to write it, so through memory. */
-    void *symbol = dlsym(so, "assay_backend");
+    void *symbol = object_symbol(name, "assay_backend", e);
     const struct backend_ops *(*table)(int abi) = NULL;
     memcpy(&table, &symbol, sizeof table);
-    const struct backend_ops *ops = table ? table(BACKEND_ABI) : NULL;
-    if (!ops) {
+    if (!table)
+        return NULL;
+    const struct backend_ops *ops = table(BACKEND_ABI);
+    if (!ops)
         err_set(e, "libassay_%s.so was not built for this tool (want ABI %d)", name, BACKEND_ABI);
-        dlclose(so);
-    }
     return ops;
 }
 

@@ -1,0 +1,59 @@
+/* object: shared objects beside the tool, see object.h. */
+#include "trainer/object.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The folder of the shared objects: the running program's own, or $ASSAY_LIBDIR. */
+static int folder(char *out, size_t n, struct err *e)
+{
+    const char *set = getenv("ASSAY_LIBDIR");
+    if (set && *set) {
+        snprintf(out, n, "%s", set);
+        return 0;
+    }
+    ssize_t got = readlink("/proc/self/exe", out, n - 1);
+    if (got <= 0)
+        return err_sys(e, "find the program's own folder");
+    out[got] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash)
+        *slash = 0;
+    return 0;
+}
+
+bool object_exists(const char *name)
+{
+    char dir[400], path[sizeof dir + 64];
+    struct err ignored;
+    if (folder(dir, sizeof dir, &ignored) < 0)
+        return false;
+    snprintf(path, sizeof path, "%s/libassay_%s.so", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+void *object_symbol(const char *name, const char *symbol, struct err *e)
+{
+    char dir[400], path[sizeof dir + 64];
+    if (folder(dir, sizeof dir, e) < 0)
+        return NULL;
+    snprintf(path, sizeof path, "%s/libassay_%s.so", dir, name);
+    if (access(path, F_OK) != 0) {
+        err_set(e, "libassay_%s.so is not in %s: it was not built", name, dir);
+        return NULL;
+    }
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!so) {
+        err_set(e, "%s", dlerror());
+        return NULL;
+    }
+    void *found = dlsym(so, symbol);
+    if (!found) {
+        err_set(e, "libassay_%s.so has no %s", name, symbol);
+        dlclose(so);
+    }
+    return found;
+}

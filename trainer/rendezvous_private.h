@@ -1,0 +1,58 @@
+/* rendezvous_private: what rendezvous.c (calls, signs of life) and rendezvous_find.c (who are we,
+ * where is rank 0) share. Nobody else includes it.
+ */
+#ifndef TRAINER_RENDEZVOUS_PRIVATE_H
+#define TRAINER_RENDEZVOUS_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "trainer/mpi_object.h"
+#include "trainer/rendezvous.h"
+
+/* The other end: of rank 0 every other rank, of those rank 0. */
+struct peer {
+    int rank;
+    int data, life; /* sockets; -1: not there */
+    char host[64];
+    double heard; /* clock of the last sign of life */
+    bool left;    /* in order */
+};
+struct rendezvous_impl {
+    struct peer *peer;
+    int peers;
+    uint32_t calls;
+    double silence;
+    pthread_t thread;
+    bool started;
+    int wake, stop;     /* eventfds: the caller shall look up; the thread shall end */
+    atomic_bool failed; /* set behind fault, which then stays */
+    pthread_mutex_t lock;
+    struct err fault;
+    int guilty; /* rank that the fault came from */
+    const struct mpi_object *mpi;
+};
+
+/* Who a rank is and how it reaches rank 0. */
+enum { PLACES = 16 };
+struct rendezvous_place {
+    char host[128], port[16];
+};
+struct rendezvous_found {
+    int rank, world, local, local_world; /* local -1, local_world 0: not said */
+    const char *way;
+    char file[400]; /* env+file: where the address stands */
+    struct rendezvous_place place[PLACES];
+    int places;
+    char nonce[33];
+    const struct mpi_object *mpi; /* NULL: none, or not needed */
+    bool bind; /* rank 0 listens at place[0]; else anywhere, and tells the others through the way */
+};
+/* By the environment; world 1: nobody else. */
+int rendezvous_find(struct rendezvous_found *f, struct err *e);
+/* Fills data and life of all peers, which are allocated with their ranks set. */
+int rendezvous_meet(struct rendezvous_found *f, struct peer *peer, int peers, double limit,
+                    struct err *e);
+
+#endif
