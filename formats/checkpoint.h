@@ -74,6 +74,7 @@ struct train_state {
     double best_loss, last_loss, interval_loss;
     int64_t interval_steps;
     double seconds;        /* volatile: training time so far */
+    double energy_j;       /* volatile: joules of all devices so far; NaN: unknown */
     struct str config_key; /* SHA-256 of model and train options that must not change */
     struct str data_hash;
     double spike_mean_loss, spike_var_loss, spike_mean_norm, spike_var_norm;

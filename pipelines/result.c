@@ -167,6 +167,8 @@ static int collect_pretrain(struct collector *c, struct err *e)
     r->timing.step_ms_p90 = fact(m, "step_ms_p90");
     r->timing.stall_share = fact(m, "stall_share");
     r->timing.mfu = fact(m, "mfu");
+    r->timing.comm_share = fact(m, "comm_share");
+    r->timing.energy_j = fact(m, "energy_j");
     double rss = fact(m, "peak_rss");
     r->timing.peak_rss = isnan(rss) ? FIELD_NONE_I64 : (int64_t)rss;
     r->software.backend = fact_str(c, m, "backend");

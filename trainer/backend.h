@@ -31,7 +31,7 @@
 
 #include "base/err.h"
 
-#define BACKEND_ABI 1
+#define BACKEND_ABI 2
 
 enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I32, DTYPE_U64 };
 size_t dtype_size(enum dtype t);
@@ -67,6 +67,14 @@ struct adamw {
 
 typedef uint64_t ticket; /* a point in a queue; 0 is "the beginning", always reached */
 
+/* What a device says of itself; NaN and "": it does not say. */
+struct device_reading {
+    double memory_used, memory_total; /* bytes on the device, by anybody */
+    double power_w;
+    double energy_j; /* a counter since some start: differences count */
+    char device[128], driver[64];
+};
+
 struct backend;
 struct backend_ops {
     int abi;          /* BACKEND_ABI */
@@ -79,6 +87,8 @@ struct backend_ops {
     /* One line for results: "AMD EPYC ..., 2 threads, oneDNN 2.6.3 avx512_core". */
     const char *(*describe)(const struct backend *b);
     int64_t (*memory_free)(const struct backend *b); /* bytes, -1 unknown */
+    /* May take milliseconds. Row NULL: the device is the host, and says nothing. */
+    void (*reading)(struct backend *b, struct device_reading *r);
 
     void *(*alloc)(struct backend *b, size_t n); /* zeroed, 64-byte aligned; NULL sets fault */
     void (*put)(struct backend *b, struct tensor *dst, const void *src); /* src is free on return */

@@ -33,9 +33,15 @@ static int row_parse(struct str line, struct metrics_row *r, struct err *e)
         .ms = number(o, "ms"),
         .ms_data = number(o, "ms_data"),
         .ms_val = json_get(o, "ms_val") ? number(o, "ms_val") : 0,
+        .ms_comm = json_get(o, "ms_comm") ? number(o, "ms_comm") : 0,
         .tokens_per_s = number(o, "tokens_per_s"),
         .seconds = number(o, "seconds"),
         .skipped = json_bool(json_get(o, "skipped")),
+        .measured = json_get(o, "energy_j") != NULL,
+        .memory = number(o, "memory"),
+        .power_w = number(o, "power_w"),
+        .energy_j = number(o, "energy_j"),
+        .mfu = number(o, "mfu"),
     };
     json_free(o);
     return r->step < 1 ? err_set(e, "no step from 1 on") : 0;
@@ -121,8 +127,16 @@ int metrics_add(struct metrics *m, const struct metrics_row *r, struct err *e)
         buf_addz(&b, ",\"skipped\":true");
     put(&b, "ms", r->ms);
     put(&b, "ms_data", r->ms_data);
+    if (r->ms_comm > 0)
+        put(&b, "ms_comm", r->ms_comm);
     put(&b, "tokens_per_s", r->tokens_per_s);
     put(&b, "seconds", r->seconds);
+    if (r->measured) {
+        put(&b, "memory", r->memory);
+        put(&b, "power_w", r->power_w);
+        put(&b, "energy_j", r->energy_j);
+        put(&b, "mfu", r->mfu);
+    }
     buf_addz(&b, "}\n");
     int rc = file_append(m->fd, b.p, b.n, m->path, e);
     buf_release(&b);

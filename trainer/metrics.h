@@ -1,8 +1,10 @@
 /* metrics: metrics.jsonl, the journal of a training run: one JSON object a line, one line a step.
  *
  * {"step","tokens","loss","lr","norm","ms","ms_data","tokens_per_s","seconds"} always; "epoch", "val_loss"
- * with "ms_val", "skipped" where there is something to say. step counts from 1, loss is in nats a valid target
- * over all micro-batches of the step, norm is before clipping. Numbers that are not finite are
+ * with "ms_val", "ms_comm", "skipped" where there is something to say; and in the rows where the
+ * device was asked (trainer/telemetry.h) {"memory","power_w","energy_j","mfu"}, null what it did not
+ * say. step counts from 1, loss is in nats a valid target over all micro-batches of the step, norm is
+ * before clipping. Numbers that are not finite are
  * null. A run that goes on from a checkpoint cuts the file back to that step first, so no step is
  * there twice; a torn last line is dropped; damage before it is an error that names the line.
  */
@@ -22,9 +24,12 @@ struct metrics_row {
     double val_loss;    /* NaN: none */
     double ms, ms_data; /* of the step; waiting for data */
     double ms_val;      /* of the validation behind it; 0: none */
+    double ms_comm;     /* of the step, standing still for other ranks; 0: none */
     double tokens_per_s;
-    double seconds; /* of training so far, over all its starts */
-    bool skipped;   /* the update was left out */
+    double seconds;                        /* of training so far, over all its starts */
+    bool skipped;                          /* the update was left out */
+    bool measured;                         /* the four behind are there; NaN what is unknown */
+    double memory, power_w, energy_j, mfu; /* bytes on the device, W, J since this start */
 };
 struct metrics {
     int fd;

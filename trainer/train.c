@@ -350,6 +350,7 @@ static int one_step(struct trainer *t, struct err *e)
         r.val_loss = t->val_loss;
         r.ms_val = (clock_now() - began) * 1e3;
     }
+    telemetry_step(&t->telemetry, &r, s->step == t->steps);
     char note[80];
     snprintf(note, sizeof note, "loss %.4f", r.loss);
     progress_set(&t->bar, (double)s->tokens, note);
@@ -424,6 +425,8 @@ static int train_all(struct trainer *t, struct err *e)
         metrics_open(&t->metrics, path, t->state.step, e))
         return -1;
     t->begun = t->counted = clock_now();
+    telemetry_begin(&t->telemetry, &t->backend, t->o->hardware,
+                    schedule_flops(&t->model, t->model.context), 1);
     progress_begin(&t->bar, "train", "tokens", (double)t->steps * per_step,
                    (double)t->state.step * per_step);
     int rc = loop(t, e);

@@ -72,6 +72,7 @@ int train_checkpoint(struct trainer *t, struct err *e)
     double now = clock_now();
     s->seconds += now - t->counted;
     t->counted = now;
+    s->energy_j += telemetry_used(&t->telemetry);
     /* The journal first: it may know more steps than the newest checkpoint, never fewer. */
     if (metrics_sync(&t->metrics, e))
         return -1;
@@ -106,6 +107,7 @@ static void add_times(struct trainer *t, const struct metrics_row *r, size_t n)
     stage_volatile(&t->stage, "gflops",
                    json_of_num(rate * schedule_flops(&t->model, t->model.context) / 1e9));
     stage_volatile(&t->stage, "stall_share", json_of_num(all > 0 ? data / all : 0));
+    telemetry_facts(&t->telemetry, &t->stage, t->state.energy_j, r, n, rate, 1);
     stage_volatile(&t->stage, "train_seconds", json_of_num(t->state.seconds));
     stage_volatile(&t->stage, "micro_batch", json_of_int(t->micro));
     stage_volatile(&t->stage, "backend", json_of_z(t->backend.ops->describe(&t->backend)));

@@ -10,6 +10,7 @@
 #include "trainer/gpt2.h"
 #include "trainer/loader.h"
 #include "trainer/metrics.h"
+#include "trainer/telemetry.h"
 #include "trainer/train.h"
 
 struct trainer {
@@ -24,6 +25,7 @@ struct trainer {
     struct gpt2 *m;
     struct loader *loader;
     struct metrics metrics;
+    struct telemetry telemetry;
     struct progress bar;
     struct train_state state;
     char key[SHA256_HEX];

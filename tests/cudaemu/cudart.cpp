@@ -4,7 +4,7 @@
  * before that page is a border that every kernel's end looks at. It starts as NaN. Pointers of
  * kernels and copies must be device memory of the current device: the registry knows all of it.
  *
- * CUEMU_DEVICES=n devices (1). CUEMU_MEMORY=bytes of each (16 GiB). CUEMU_LAZY=1: a stream's work runs
+ * CUEMU_DEVICES=n devices (1), of the name CUEMU_NAME. CUEMU_MEMORY=bytes of each (16 GiB). CUEMU_LAZY=1: a stream's work runs
  * as late as synchronisation allows, so that a missing wait shows. CUEMU_GUARD=1: the host cannot
  * touch device memory outside of kernels and copies.
  */
@@ -329,11 +329,22 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
     if (d < 0 || d >= devices())
         return report(cudaErrorInvalidDevice);
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "emulated device %d", d);
+    const char *name = getenv("CUEMU_NAME");
+    if (name)
+        snprintf(p->name, sizeof p->name, "%s", name);
+    else
+        snprintf(p->name, sizeof p->name, "emulated device %d", d);
     p->major = 8;
     p->multiProcessorCount = 4;
     p->totalGlobalMem = memory();
     p->sharedMemPerBlockOptin = 163 << 10;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char *bus, int n, int d)
+{
+    if (d < 0 || d >= devices())
+        return report(cudaErrorInvalidDevice);
+    snprintf(bus, (size_t)n, "0000:%02x:00.0", d + 1);
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)

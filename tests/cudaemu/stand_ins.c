@@ -1,6 +1,4 @@
 /* stand_ins: what the emulated backend has in place of libraries that are found at run time. */
-#include <stdio.h>
-
 #include "trainer/cuda/impl.h"
 
 int lt_load(struct lt_api *api, struct err *e)
@@ -22,9 +20,4 @@ int lt_load(struct lt_api *api, struct err *e)
         .matmul = cublasLtMatmul,
     };
     return 0;
-}
-
-void nvml_describe(int device, char *out, size_t n)
-{
-    snprintf(out, n, "no driver: device %d runs on the CPU for tests", device);
 }

@@ -67,7 +67,9 @@ static int describe(struct cuda *c, struct err *e)
     if (p.major < 8)
         return err_set(e, "device %d is %s of compute capability %d.%d; 8.0 is needed", c->device,
                        p.name, p.major, p.minor);
-    nvml_describe(c->device, nvml, sizeof nvml);
+    c->nvml = nvml_open(c->device);
+    nvml_describe(c->nvml, nvml, sizeof nvml);
+    snprintf(c->name, sizeof c->name, "%s", p.name);
     const char *tf32 = getenv("ASSAY_CUDA_TF32");
     c->tf32 = tf32 && strcmp(tf32, "1") == 0;
     snprintf(c->describe, sizeof c->describe, "%s%s, CUDA %d.%d, cuBLASLt %s%s%s", p.name,
@@ -157,6 +159,7 @@ static void cuda_close(struct backend *b)
             cudaEventDestroy(c->mark[i]);
     cuda_linear_release(c);
     lt_free(c->lt);
+    nvml_close(c->nvml);
     if (c->stream)
         cudaStreamDestroy(c->stream);
     free(c);
@@ -179,6 +182,19 @@ static int64_t cuda_memory_free(const struct backend *b)
     size_t room = 0, total = 0;
     (void)b;
     return cudaMemGetInfo(&room, &total) == cudaSuccess ? (int64_t)room : -1;
+}
+
+/* Without the management library the runtime still knows the memory. */
+static void cuda_reading(struct backend *b, struct device_reading *r)
+{
+    struct cuda *c = cuda_of(b);
+    size_t room = 0, total = 0;
+    if (cudaMemGetInfo(&room, &total) == cudaSuccess) {
+        r->memory_used = (double)(total - room);
+        r->memory_total = (double)total;
+    }
+    nvml_read(c->nvml, r);
+    snprintf(r->device, sizeof r->device, "%.*s", (int)sizeof r->device - 1, c->name);
 }
 
 /* ---- memory ---- */
@@ -314,6 +330,7 @@ static const struct backend_ops table = {
     .supports = cuda_supports,
     .describe = cuda_describe,
     .memory_free = cuda_memory_free,
+    .reading = cuda_reading,
     .alloc = cuda_alloc,
     .put = cuda_put,
     .get = cuda_get,

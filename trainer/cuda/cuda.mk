@@ -62,7 +62,7 @@ EMU_FLAGS = -std=c++17 -D_GNU_SOURCE $(OPT) -g -fPIC -fvisibility=hidden -Wall -
 EMU_LIBS  = -Wl,-Bsymbolic -lpthread -lm
 EMU_CORE := $(patsubst %,$(BUILD)/cudaemu/%.o,scheduler.cpp tensor.cpp cudart.cpp)
 EMU_OBJ  := $(EMU_CORE) $(patsubst %,$(BUILD)/cudaemu/%.o,lt.cpp stand_ins.c \
-            $(notdir $(CUDA_CU) $(filter-out %/lt_load.c %/nvml.c,$(CUDA_SRC))))
+            $(notdir $(CUDA_CU) $(filter-out %/lt_load.c,$(CUDA_SRC))))
 EMU_TESTS := $(patsubst %,$(BUILD)/tests/cudaemu/%,test_emu test_cuda test_narrow)
 
 $(BUILD)/cudaemu/%.cpp.o: tests/cudaemu/%.cpp $(BUILD)/cudaemu/flags
@@ -93,8 +93,13 @@ $(BUILD)/tests/cudaemu/test_cuda $(BUILD)/tests/cudaemu/test_narrow: %: %.o \
     $(BUILD)/tests/ops/harness.o $(BUILD)/tests/ops/reference.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# The management library's stand-in, in a folder of its own for LD_LIBRARY_PATH.
+EMU_NVML := $(BUILD)/cudaemu/nvml/libnvidia-ml.so.1
+$(EMU_NVML): tests/cudaemu/nvml.c $(BUILD)/cudaemu/flags
+	$(call say,EMU,$<)
+	$(Q)mkdir -p $(@D) && $(CC) -std=c17 $(OPT) -fPIC $(WARN) -shared -o $@ $<
 ifeq ($(EMU),1)
 UNITS  += $(EMU_TESTS)
-EMU_ALL += $(EMU_SO)
+EMU_ALL += $(EMU_SO) $(EMU_NVML)
 endif
 -include $(wildcard $(BUILD)/cuda/*.d $(BUILD)/cudaemu/*.d)

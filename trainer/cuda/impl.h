@@ -35,9 +35,10 @@ struct cuda {
     /* The segments that lie on the device, and what they were made from. */
     struct cuda_segment *segments, *segments_host;
     int nsegments;
+    struct nvml *nvml;
     struct tuned *tuned; /* choices between fused and separate work, by shape; linear.c */
     bool tf32;
-    char describe[512];
+    char name[256], describe[512];
 };
 
 struct cuda *cuda_of(const struct backend *b);
@@ -54,9 +55,12 @@ bool cuda_all_f32(struct backend *b, const char *op, const struct tensor *const 
 /* All of these (NULL: left out) have one type. */
 bool cuda_same_type(struct backend *b, const char *op, const struct tensor *const *t, int n);
 
-/* NVIDIA's management library, opened when asked (nvml.c): "driver 580.65, limit 700 W"; empty when
- * it is not there. */
-void nvml_describe(int device, char *out, size_t n);
+/* NVIDIA's management library, found at run time (nvml.c). NULL where it is not there or does not know
+ * the device; all calls take NULL. describe: "driver 580.65, limit 700 W", or nothing. */
+struct nvml *nvml_open(int device);
+void nvml_close(struct nvml *n);
+void nvml_describe(struct nvml *n, char *out, size_t size);
+void nvml_read(struct nvml *n, struct device_reading *r); /* leaves out what it does not know */
 
 void cuda_linear_release(struct cuda *c);
 void cuda_op_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,

@@ -1,22 +1,32 @@
-/* nvml: NVIDIA's management library, opened when asked and closed again: where it is not there
- * (containers often lack it) nothing is lost but its words. Its header is a package of its own, so
- * the five functions are declared here (NVML API reference: all return 0 for success). */
+/* nvml: NVIDIA's management library, found at run time: where it is not there (containers often lack
+ * it) nothing is lost but what it would have said. Its header is a package of its own, so the functions
+ * are declared here (NVML API reference: all return 0 for success, 3 for "not supported", and a device
+ * may support one and not another). */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "trainer/cuda/impl.h"
 
+struct nvml_memory { /* nvmlMemory_t */
+    unsigned long long total, free, used;
+};
 struct nvml {
-    void *so;
+    void *so, *device;
     int (*init)(void);
     int (*shutdown)(void);
     int (*driver)(char *version, unsigned n);
     int (*by_bus)(const char *bus, void **device);
     int (*limit)(void *device, unsigned *milliwatt);
+    int (*memory)(void *device, struct nvml_memory *m);
+    int (*power)(void *device, unsigned *milliwatt);
+    int (*energy)(void *device, unsigned long long *millijoule); /* since the driver was loaded */
+    bool up;
 };
 
-static bool open_library(struct nvml *n)
+static bool load(struct nvml *n)
 {
     const struct {
         const char *name;
@@ -27,6 +37,9 @@ static bool open_library(struct nvml *n)
         {"nvmlSystemGetDriverVersion", &n->driver},
         {"nvmlDeviceGetHandleByPciBusId_v2", &n->by_bus},
         {"nvmlDeviceGetPowerManagementLimit", &n->limit},
+        {"nvmlDeviceGetMemoryInfo", &n->memory},
+        {"nvmlDeviceGetPowerUsage", &n->power},
+        {"nvmlDeviceGetTotalEnergyConsumption", &n->energy},
     };
     n->so = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!n->so)
@@ -37,27 +50,61 @@ static bool open_library(struct nvml *n)
             return false;
         memcpy(rows[i].at, &symbol, sizeof symbol);
     }
-    return n->init() == 0;
+    n->up = n->init() == 0;
+    return n->up;
 }
 
 /* The CUDA device's number is not NVML's: the PCI address is what both know. */
-void nvml_describe(int device, char *out, size_t n)
+struct nvml *nvml_open(int device)
 {
-    struct nvml lib = {0};
-    void *d = NULL;
-    char driver[80], bus[32];
+    struct nvml *n = mem_zero(sizeof *n);
+    char bus[32];
+    if (load(n) && cudaDeviceGetPCIBusId(bus, sizeof bus, device) == cudaSuccess &&
+        n->by_bus(bus, &n->device) == 0)
+        return n;
+    nvml_close(n);
+    return NULL;
+}
+
+void nvml_close(struct nvml *n)
+{
+    if (!n)
+        return;
+    if (n->up)
+        n->shutdown();
+    if (n->so)
+        dlclose(n->so);
+    free(n);
+}
+
+void nvml_describe(struct nvml *n, char *out, size_t size)
+{
+    char driver[64];
     unsigned milliwatt = 0;
     size_t at = 0;
-    if (n)
+    if (size)
         out[0] = 0;
-    if (open_library(&lib)) {
-        if (lib.driver(driver, sizeof driver) == 0)
-            at = (size_t)snprintf(out, n, "driver %s", driver);
-        if (at < n && cudaDeviceGetPCIBusId(bus, sizeof bus, device) == cudaSuccess &&
-            lib.by_bus(bus, &d) == 0 && lib.limit(d, &milliwatt) == 0)
-            snprintf(out + at, n - at, "%slimit %u W", at ? ", " : "", milliwatt / 1000);
-        lib.shutdown();
+    if (n && n->driver(driver, sizeof driver) == 0)
+        at = (size_t)snprintf(out, size, "driver %s", driver);
+    if (n && at < size && n->limit(n->device, &milliwatt) == 0)
+        snprintf(out + at, size - at, "%slimit %u W", at ? ", " : "", milliwatt / 1000);
+}
+
+void nvml_read(struct nvml *n, struct device_reading *r)
+{
+    struct nvml_memory m;
+    unsigned milliwatt;
+    unsigned long long millijoule;
+    if (!n)
+        return;
+    if (n->memory(n->device, &m) == 0) {
+        r->memory_used = (double)m.used;
+        r->memory_total = (double)m.total;
     }
-    if (lib.so)
-        dlclose(lib.so);
+    if (n->power(n->device, &milliwatt) == 0)
+        r->power_w = milliwatt / 1e3;
+    if (n->energy(n->device, &millijoule) == 0)
+        r->energy_j = (double)millijoule / 1e3;
+    if (n->driver(r->driver, sizeof r->driver) != 0)
+        r->driver[0] = 0;
 }
