@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/command.h"
+#include "base/map.h"
 #include "pipelines/ledger.h"
 #include "pipelines/money.h"
 
@@ -24,7 +25,8 @@ static const struct field fields[] = {
     {"loss", FIELD_F64, AT(loss), "", 0, 1e6, .help = "training loss whose time and cost are told"},
     {"smooth", FIELD_I64, AT(smooth), "5", 1, 1000,
      .help = "points of the curve that are averaged for --loss"},
-    {"metric", FIELD_STR, AT(metric), "nll_token", .help = "quality that stands beside the cost"},
+    {"metric", FIELD_STR, AT(metric), "",
+     .help = "quality that stands beside the cost; default: nll_token, else the first primary one"},
     {"format", FIELD_ENUM, AT(format), "table", .choices = formats, .help = "how to print"},
     {0},
 };
@@ -42,6 +44,62 @@ static int take_price(struct str text, struct price *p, struct err *e)
     return 0;
 }
 
+/* Appends a name to "a, b" once. */
+static void list_name(struct buf *b, struct map *seen, struct str name)
+{
+    int added = 0;
+    if (name.n)
+        map_add(seen, name, 0, &added);
+    if (added)
+        buf_printf(b, "%s%.*s", b->n ? ", " : "", STR_ARG(name));
+}
+
+/* A price for a machine that nobody used changes nothing, which should not pass unseen. */
+static int check_prices(const struct ledger *l, const struct price *p, size_t n, struct err *e)
+{
+    struct map seen = {0};
+    struct buf names = {0};
+    int rc = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct result_segment *s = l->v[i].segments.v;
+        list_name(&names, &seen, l->v[i].hardware.name);
+        for (size_t k = 0; k < l->v[i].segments.n; k++)
+            list_name(&names, &seen, s[k].hardware);
+    }
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (p[i].hardware.n && map_find(&seen, p[i].hardware) < 0)
+            rc = err_code(e, EXIT_USAGE, "--price %.*s: none of these runs used it; they used: %s",
+                          STR_ARG(p[i].hardware), names.n ? names.p : "machines without a name");
+    map_release(&seen);
+    buf_release(&names);
+    return rc;
+}
+
+/* The metric that was asked for, which must be there, or the one that is taken. */
+static int take_metric(const struct ledger *l, struct str *metric, struct err *e)
+{
+    struct map seen = {0};
+    struct buf names = {0};
+    struct str first = {0};
+    int rc = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct metric *m = l->v[i].metrics.v;
+        for (size_t k = 0; k < l->v[i].metrics.n; k++) {
+            list_name(&names, &seen, m[k].name);
+            first = !first.n && m[k].primary ? m[k].name : first;
+        }
+    }
+    if (!metric->n)
+        *metric =
+            map_find(&seen, STR_LIT("nll_token")) >= 0 || !first.n ? STR_LIT("nll_token") : first;
+    else if (map_find(&seen, *metric) < 0)
+        rc = err_code(e, EXIT_USAGE, "--metric %.*s: none of these runs has it; there are: %s",
+                      STR_ARG(*metric), names.n ? names.p : "none at all");
+    map_release(&seen);
+    buf_release(&names);
+    return rc;
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     struct opt *o = opt;
@@ -52,9 +110,13 @@ static int run(void *opt, struct arena *a, struct err *e)
         if (take_price(o->price.v[i], &p[i], e))
             return -1;
     if (o->results.n == 0)
-        return err_code(e, EXIT_USAGE, "cost: which results? files, run folders, folders of runs");
+        return err_code(e, EXIT_USAGE, "which results? files, run folders, folders of runs");
     if (ledger_load(&l, o->results, e) != 0)
-        return err_wrap(e, "cost");
+        return -1;
+    if (check_prices(&l, p, o->price.n, e) != 0 || take_metric(&l, &o->metric, e) != 0) {
+        ledger_release(&l);
+        return -1;
+    }
     struct money_options m = {.prices = p,
                               .nprices = o->price.n,
                               .loss = o->loss,

@@ -94,6 +94,20 @@ static double price_of(struct str hardware, double own, const struct price *p, s
     return !isnan(named) ? named : !isnan(any) ? any : own;
 }
 
+/* Whether a price was given for one of the machines of a run. */
+static bool priced_anew(const struct result *r, const struct price *p, size_t n)
+{
+    const struct result_segment *s = r->segments.v;
+    for (size_t i = 0; i < n; i++) {
+        if (!p[i].hardware.n || str_eq(p[i].hardware, r->hardware.name))
+            return true;
+        for (size_t k = 0; k < r->segments.n; k++)
+            if (str_eq(p[i].hardware, s[k].hardware))
+                return true;
+    }
+    return false;
+}
+
 /* Training money over the segments; without any, all of it on the result's machine. */
 static double training(const struct result *r, const struct price *p, size_t n, double *lost,
                        bool *mixed)
@@ -158,7 +172,8 @@ void money_bill(struct bill *b, const struct result *r, const struct price *p, s
     double val = money_cost(zero_if_unknown(t->val_seconds), price);
     b->without_val = zero_if_unknown(t->val_seconds) > 0 ? b->train - val : b->train;
     b->total = b->train + money_cost(zero_if_unknown(t->eval_seconds), price);
-    b->billed = n ? NAN : r->cost_billed; /* at another price nobody was billed */
+    b->billed = priced_anew(r, p, n) ? NAN : r->cost_billed; /* at that price nobody was billed */
+    b->a_second = t->train_seconds > 0 ? b->train / t->train_seconds : NAN;
     b->lost = lost;
     b->gtoken = money_gtoken(b->without_val, (double)r->tokens);
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "formats/result.h"
+#include "pipelines/sweep_fit.h"
 #include "pipelines/table.h"
 
 double money_cost(double seconds, double price_hour);
@@ -48,9 +49,10 @@ struct bill {
     double mfu, stall, comm, joules_token;
     double seconds, val_seconds, eval_seconds, billed_seconds, lost_seconds;
     double train, without_val, total; /* money */
-    double billed;                    /* what the provider took; NaN: unknown */
-    double lost;                      /* of steps that a kill took, beside the total */
-    double gtoken;                    /* of training without validation, for 1e9 tokens */
+    double billed;   /* what the provider took; NaN: unknown, or another price was given for it */
+    double a_second; /* money a second of training, over segments */
+    double lost;     /* of steps that a kill took, beside the total */
+    double gtoken;   /* of training without validation, for 1e9 tokens */
     struct str currency;
     bool mixed; /* segments in different currencies: no sum */
 };
@@ -68,5 +70,10 @@ void money_print(const struct result *v, size_t n, const struct money_options *o
                  enum table_format f, struct buf *out);
 /* The primary value of a metric in a result, windows before other tasks; NaN: none. */
 double money_quality(const struct result *r, const char *metric);
+/* Quality against batch size: which runs are alike but for batch size, seed and machine, as numbers of
+ * recipes, and the curve over the recipe with the most batch sizes. quality NaN leaves a run out. False: no
+ * recipe has three. of[i] == *recipe: run i is on the curve. */
+bool money_batch_fit(const struct result *v, const double *quality, size_t n, bool higher,
+                     struct fit *f, size_t *of, size_t *recipe);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "pipelines/money.h"
-#include "pipelines/sweep_fit.h"
 
 enum { COLUMNS = 13 };
 
@@ -163,9 +162,10 @@ static void table_of_loss(const struct result *v, const struct bill *b, size_t n
     for (size_t i = 0; i < n; i++) {
         struct reached r;
         const char *row[4] = {str_dup(a, v[i].run), "not reached", "", ""};
-        if (money_reached(&v[i].curve, o->loss, (size_t)o->smooth, &r)) {
-            double rate =
-                b[i].train / v[i].timing.train_seconds; /* money a second, over segments */
+        if (!v[i].curve.loss.n)
+            row[1] = "no curve";
+        else if (money_reached(&v[i].curve, o->loss, (size_t)o->smooth, &r)) {
+            double rate = b[i].a_second;
             row[1] = arena_printf(a, "%.4g [%.4g, %.4g]", r.tokens, r.tokens_lo, r.tokens_hi);
             row[2] = arena_printf(a, "%.4g [%.4g, %.4g]", r.seconds / 3600, r.seconds_lo / 3600,
                                   r.seconds_hi / 3600);
@@ -216,7 +216,7 @@ static void table_of_scaling(const struct result *v, const struct bill *b, size_
 }
 
 /* All that may decide the quality but batch size and seed, as text. */
-static struct str recipe(const struct result *r, struct arena *a)
+static struct str recipe_of(const struct result *r, struct arena *a)
 {
     struct buf b = {0};
     struct train_config t = r->config.train;
@@ -231,40 +231,51 @@ static struct str recipe(const struct result *r, struct arena *a)
     return text;
 }
 
-/* The fit over the runs of one recipe, the one with the most batch sizes. */
-static void line_of_batch(const struct result *v, size_t n, const struct money_options *o,
-                          struct buf *out, struct arena *a)
+bool money_batch_fit(const struct result *v, const double *quality, size_t n, bool higher,
+                     struct fit *best, size_t *of, size_t *recipe)
 {
-    double *x = arena_array(a, n + 1, sizeof *x), *y = arena_array(a, n + 1, sizeof *y);
-    struct str *of = arena_array(a, n + 1, sizeof *of);
-    struct fit best = {0}, f;
-    for (size_t i = 0; i < n; i++)
-        of[i] = recipe(&v[i], a);
+    struct arena a = {0};
+    double *x = arena_array(&a, n + 1, sizeof *x), *y = arena_array(&a, n + 1, sizeof *y);
+    struct str *text = arena_array(&a, n + 1, sizeof *text);
+    struct fit f;
+    *best = (struct fit){0};
+    *recipe = n;
+    for (size_t i = 0; i < n; i++) {
+        text[i] = recipe_of(&v[i], &a);
+        of[i] = 0;
+        while (!str_eq(text[of[i]], text[i]))
+            of[i]++;
+    }
     for (size_t i = 0; i < n; i++) {
         size_t m = 0;
-        for (size_t k = 0; k < n; k++) {
-            double q = money_quality(&v[k], o->metric);
-            if (!str_eq(of[k], of[i]) || isnan(q) || v[k].tokens < 1)
+        for (size_t k = 0; of[i] == i && k < n; k++) {
+            if (of[k] != i || isnan(quality[k]) || v[k].tokens < 1)
                 continue; /* where nothing was trained the batch says nothing */
             x[m] = (double)v[k].config.train.batch;
-            y[m++] = q;
+            y[m++] = quality[k];
         }
-        fit_log_parabola(&f, x, y, m, higher_better(v, n, o->metric), 0.9);
-        if (f.values > best.values)
-            best = f;
+        if (!m)
+            continue;
+        fit_log_parabola(&f, x, y, m, higher, 0.9);
+        if (f.values > best->values) {
+            *best = f;
+            *recipe = i;
+        }
     }
-    if (best.values < 3)
-        return;
-    buf_printf(
-        out,
-        "\nBatch size against %s, a parabola in its logarithm over %zu runs alike but for it: ",
-        o->metric, best.n);
-    if (isnan(best.best))
-        buf_printf(out, "optimum not identified, %s\n", best.why);
-    else if (best.why)
-        buf_printf(out, "optimum %.0f, interval not identified: %s\n", best.best, best.why);
-    else
-        buf_printf(out, "optimum %.0f, 90%% interval %.0f-%.0f\n", best.best, best.lo, best.hi);
+    arena_release(&a);
+    return best->values >= 3;
+}
+
+static void line_of_batch(const struct result *v, const double *quality, size_t n,
+                          const struct money_options *o, struct buf *out, struct arena *a)
+{
+    size_t *of = arena_array(a, n + 1, sizeof *of), recipe;
+    struct fit f;
+    if (money_batch_fit(v, quality, n, higher_better(v, n, o->metric), &f, of, &recipe))
+        buf_printf(out,
+                   "\nBatch size against %s, a parabola in its logarithm over %zu runs alike but "
+                   "for it: %s\n",
+                   o->metric, f.n, fit_words(&f, a));
 }
 
 void money_print(const struct result *v, size_t n, const struct money_options *o,
@@ -273,11 +284,13 @@ void money_print(const struct result *v, size_t n, const struct money_options *o
     struct arena a = {0};
     struct bill *b = arena_array(&a, n + 1, sizeof *b);
     double *cost = arena_array(&a, n + 1, sizeof *cost), *bad = arena_array(&a, n + 1, sizeof *bad);
+    double *quality = arena_array(&a, n + 1, sizeof *quality);
     bool *front = arena_array(&a, n + 1, sizeof *front), up = higher_better(v, n, o->metric);
     for (size_t i = 0; i < n; i++) {
         money_bill(&b[i], &v[i], o->prices, o->nprices);
         cost[i] = b[i].train;
-        bad[i] = up ? -money_quality(&v[i], o->metric) : money_quality(&v[i], o->metric);
+        quality[i] = money_quality(&v[i], o->metric);
+        bad[i] = up ? -quality[i] : quality[i];
     }
     money_front(cost, bad, n, front);
     table_of_runs(v, b, front, n, o, f, out, &a);
@@ -289,7 +302,7 @@ void money_print(const struct result *v, size_t n, const struct money_options *o
         table_of_segments(v, n, f, out, &a);
         table_of_loss(v, b, n, o, f, out, &a);
         table_of_scaling(v, b, n, f, out, &a);
-        line_of_batch(v, n, o, out, &a);
+        line_of_batch(v, quality, n, o, out, &a);
     }
     arena_release(&a);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "pipelines/money.h"
 #include "pipelines/runs_table.h"
 
 enum { LINE_POINTS = 160, RAW_POINTS = 120, ITEM_POINTS = 150 };
@@ -34,7 +35,7 @@ const struct compared_metric *report_headline(const struct comparison *c)
     return NULL;
 }
 
-static struct chart blank(const char *title, const char *x, const char *y)
+struct chart report_blank(const char *title, const char *x, const char *y)
 {
     return (struct chart){.title = title,
                           .desc = "",
@@ -49,20 +50,17 @@ static struct chart blank(const char *title, const char *x, const char *y)
 
 enum loss_x { BY_TOKENS, BY_TIME, BY_MONEY };
 
-static double money_a_second(const struct result *r)
-{
-    if (r->hardware.price_hour > 0)
-        return r->hardware.price_hour / 3600;
-    return r->timing.train_seconds > 0 ? r->cost_train / r->timing.train_seconds : NAN;
-}
-
 static double x_of(const struct result *r, enum loss_x by, size_t i)
 {
     const struct result_curve *v = &r->curve;
     if (by == BY_TOKENS)
         return i < v->tokens.n ? (double)v->tokens.v[i] : NAN;
     double s = i < v->seconds.n ? v->seconds.v[i] : NAN;
-    return by == BY_TIME ? s / 3600 : s * money_a_second(r);
+    if (by == BY_TIME)
+        return s / 3600;
+    struct bill b;
+    money_bill(&b, r, NULL, 0);
+    return s * b.a_second;
 }
 
 /* Mean over the points within `half` of i, without those that are not finite. */
@@ -141,7 +139,7 @@ static void loss_chart(struct report_chart *o, const struct comparison *c, enum 
                                                    currency.n ? ", " : "", STR_ARG(currency));
     struct chart_series *s = arena_array(a, c->nruns, sizeof *s);
     const char **cell = arena_array(a, 4 * (c->nruns + 1), sizeof *cell);
-    o->chart = blank(title[by], x, "nats a token");
+    o->chart = report_blank(title[by], x, "nats a token");
     o->table = (struct chart_table){cell, 4, 1};
     cell[0] = "run";
     cell[1] = arena_printf(a, "%s, end", x);
@@ -168,81 +166,6 @@ static void loss_chart(struct report_chart *o, const struct comparison *c, enum 
                                  o->chart.n);
     if (!o->chart.n)
         o->why = by == BY_MONEY ? "no run has a price and a curve" : "no run has a curve";
-}
-
-/* ---- batch size and cost ------------------------------------------------------------------------ */
-
-static double cost_of(const struct result *r)
-{
-    return isnan(r->cost_total) ? r->cost_train : r->cost_total;
-}
-
-static void scatter(struct report_chart *o, const struct comparison *c, bool cost, struct arena *a)
-{
-    const struct compared_metric *k = report_headline(c);
-    if (!k) {
-        o->why = "no primary metric";
-        return;
-    }
-    const struct metric *any = report_any(k, c->nruns);
-    struct chart_series *s = arena_array(a, c->nruns, sizeof *s);
-    const char **cell = arena_array(a, 4 * (c->nruns + 1), sizeof *cell);
-    struct str currency = c->run[c->baseline].hardware.price_currency;
-    const char *x = cost ? arena_printf(a, "cost with evaluation%s%.*s", currency.n ? ", " : "",
-                                        STR_ARG(currency))
-                         : "batch size, sequences";
-    const char *name = show_str(a, k->name), *unit = show_str(a, any->unit);
-    o->chart = blank(arena_printf(a, "%s against %s", cost ? "Cost" : "Batch size", name), x, unit);
-    o->chart.x_scale = cost ? CHART_LINEAR : CHART_LOG;
-    o->table = (struct chart_table){cell, 4, 1};
-    cell[0] = "run";
-    cell[1] = x;
-    cell[2] = unit;
-    cell[3] = "95% interval";
-    for (size_t r = 0; r < c->nruns; r++) {
-        const struct metric *m = k->delta[r].m;
-        double at = cost ? cost_of(&c->run[r]) : (double)c->run[r].config.train.batch;
-        bool refused = k->delta[r].refused && !k->delta[r].allowed;
-        if (!m || refused || isnan(at) || !(at > 0) || isnan(m->value))
-            continue;
-        double *v = arena_array(a, 4, 8);
-        const char **label = arena_array(a, 1, sizeof *label);
-        v[0] = at;
-        v[1] = m->value;
-        v[2] = m->lo;
-        v[3] = m->hi;
-        label[0] = show_str(a, c->run[r].run);
-        s[o->chart.n++] = (struct chart_series){.name = label[0],
-                                                .x = v,
-                                                .y = v + 1,
-                                                .lo = v + 2,
-                                                .hi = v + 3,
-                                                .n = 1,
-                                                .label = label,
-                                                .points = true,
-                                                .style = (int)r};
-        const char **row = cell + 4 * o->table.rows++;
-        row[0] = label[0];
-        row[1] = cost ? arena_printf(a, "%.2f", at) : arena_printf(a, "%.0f", at);
-        row[2] = report_number(a, m->value, m->hi - m->lo);
-        row[3] = isnan(m->lo) ? "not estimable"
-                              : arena_printf(a, "[%s, %s]", report_number(a, m->lo, m->hi - m->lo),
-                                             report_number(a, m->hi, m->hi - m->lo));
-    }
-    for (size_t i = 0; o->chart.n > 8 && i < o->chart.n; i++)
-        s[i].label = NULL; /* too many to stand beside each other: the legend names them */
-    o->chart.series = s;
-    o->chart.desc = arena_printf(a,
-                                 "%zu runs, one point each with the interval of its items; %s is "
-                                 "better.",
-                                 o->chart.n, any->higher_better ? "higher" : "lower");
-    bool one = true;
-    for (size_t i = 1; i < o->chart.n; i++)
-        one = one && s[i].x[0] == s[0].x[0];
-    if (!o->chart.n)
-        o->why = cost ? "no run has a cost" : "no run has a batch size";
-    else if (one && !cost)
-        o->why = "all runs have the same batch size";
 }
 
 /* ---- one metric --------------------------------------------------------------------------------- */
@@ -274,8 +197,8 @@ static void values_chart(struct report_chart *o, const struct comparison *c,
                                .n = n,
                                .label = label,
                                .points = true};
-    o->chart = blank(arena_printf(a, "%s, %s", show_str(a, k->name), show_str(a, k->task)),
-                     show_str(a, any->unit), "");
+    o->chart = report_blank(arena_printf(a, "%s, %s", show_str(a, k->name), show_str(a, k->task)),
+                            show_str(a, any->unit), "");
     o->chart.series = s;
     o->chart.n = 1;
     o->chart.rows = true;
@@ -331,10 +254,10 @@ static void items_chart(struct report_chart *o, const struct comparison *c,
                                .n = m,
                                .line = true,
                                .style = (int)run};
-    o->chart =
-        blank(arena_printf(a, "%s: items of %s against %s", show_str(a, k->name),
-                           show_str(a, c->run[run].run), show_str(a, c->run[c->baseline].run)),
-              "share of items, %", show_str(a, d->m->unit));
+    o->chart = report_blank(arena_printf(a, "%s: items of %s against %s", show_str(a, k->name),
+                                         show_str(a, c->run[run].run),
+                                         show_str(a, c->run[c->baseline].run)),
+                            "share of items, %", show_str(a, d->m->unit));
     o->chart.series = s;
     o->chart.n = 1;
     o->chart.y_line = 0;
@@ -366,7 +289,7 @@ int report_chart_make(struct report_chart *x, const struct comparison *c, const 
     else if (strcmp(name, "loss-money") == 0)
         loss_chart(x, c, BY_MONEY, a);
     else if (strcmp(name, "batch") == 0 || strcmp(name, "cost") == 0)
-        scatter(x, c, *name == 'c', a);
+        report_scatter(x, c, *name == 'c', a);
     else if (str_eqz(kind, "values") || str_eqz(kind, "items")) {
         const struct compared_metric *k = named_metric(c, &rest);
         size_t run = 0;

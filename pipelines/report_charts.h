@@ -33,4 +33,8 @@ const struct compared_metric *report_headline(const struct comparison *c);
 /* A metric that some run has: its description. */
 const struct metric *report_any(const struct compared_metric *k, size_t nruns);
 
+/* For the files of charts: an empty chart, and batch size or cost against the headline metric. */
+struct chart report_blank(const char *title, const char *x, const char *y);
+void report_scatter(struct report_chart *o, const struct comparison *c, bool cost, struct arena *a);
+
 #endif

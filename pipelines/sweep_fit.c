@@ -32,10 +32,11 @@ static bool invert(const double s[5], double v[3][3])
     return true;
 }
 
-/* Spread of the points of one x around their mean. */
-static void replicates(struct fit *f, const double *x, const double *y, size_t n)
+/* Spread of the points of one x around their mean, and the x of the best mean. Returns the sum of
+ * squares. */
+static double replicates(struct fit *f, const double *x, const double *y, size_t n, bool higher)
 {
-    double ss = 0;
+    double ss = 0, best = NAN;
     f->values = 0;
     f->seed_df = 0;
     for (size_t i = 0; i < n; i++) {
@@ -50,6 +51,10 @@ static void replicates(struct fit *f, const double *x, const double *y, size_t n
         if (!first)
             continue;
         mean /= count;
+        if (isnan(best) || (higher ? mean > best : mean < best)) {
+            best = mean;
+            f->best_mean = x[i];
+        }
         f->values++;
         f->seed_df += count - 1;
         for (size_t k = 0; k < n; k++)
@@ -57,6 +62,7 @@ static void replicates(struct fit *f, const double *x, const double *y, size_t n
                 ss += (y[k] - mean) * (y[k] - mean);
     }
     f->seed_sd = f->seed_df > 0 ? sqrt(ss / f->seed_df) : NAN;
+    return ss;
 }
 
 static const char *const FEW = "it takes at least four runs and three values";
@@ -105,9 +111,11 @@ void fit_log_parabola(struct fit *f, const double *x, const double *y, size_t n,
                       .lo = NAN,
                       .hi = NAN,
                       .at_best = NAN,
+                      .best_mean = NAN,
+                      .misfit_p = NAN,
                       .level = level,
                       .n = n};
-    replicates(f, x, y, n);
+    double pure = replicates(f, x, y, n, higher);
     for (size_t i = 0; i < n; i++) {
         f->x_min = fmin(f->x_min, x[i]);
         f->x_max = fmax(f->x_max, x[i]);
@@ -138,5 +146,41 @@ void fit_log_parabola(struct fit *f, const double *x, const double *y, size_t n,
         rss += d * d;
     }
     f->sd = sqrt(rss / f->df);
+    double lack =
+        (double)f->values - 3; /* degrees of freedom that the means have beside the curve */
+    if (lack > 0 && f->seed_df > 0 && pure > 0)
+        f->misfit_p = stats_f_tail((rss - pure) / lack / (pure / f->seed_df), lack, f->seed_df);
     fieller(f, v, higher);
+}
+
+/* ---- words ------------------------------------------------------------------------------------ */
+
+static const char *figure(struct arena *a, double v)
+{
+    return arena_printf(a, fabs(v) >= 100 && fabs(v) < 1e6 ? "%.0f" : "%.3g", v);
+}
+
+const char *fit_words(const struct fit *f, struct arena *a)
+{
+    const char *what, *mean = "", *miss = "";
+    bool outside = !f->why && (f->best_mean < f->lo || f->best_mean > f->hi);
+    if (f->why && isnan(f->best))
+        what = arena_printf(a, "optimum not identified: %s", f->why);
+    else if (f->why)
+        what = arena_printf(a, "optimum %s; its interval is not identified: %s", figure(a, f->best),
+                            f->why);
+    else
+        what = arena_printf(a, "optimum %s, %.0f%% interval %s-%s%s", figure(a, f->best),
+                            100 * f->level, figure(a, f->lo), figure(a, f->hi),
+                            f->lo < f->x_min || f->hi > f->x_max ? " (beyond what was tried)" : "");
+    if (!isnan(f->best_mean))
+        mean = arena_printf(a, "; the best mean is at %s%s", figure(a, f->best_mean),
+                            outside ? ", outside of that interval: more runs would tell which is right"
+                                    : "");
+    if (f->misfit_p < 0.05)
+        miss = arena_printf(a,
+                            "; the means miss the curve by more than runs at one value scatter (p "
+                            "%.2g): it is no parabola, narrow the range",
+                            f->misfit_p);
+    return arena_printf(a, "%s%s%s", what, mean, miss);
 }

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/mem.h"
+
 struct fit {
     double b[3];         /* of u - centre, nats a token or whatever y is */
     double centre;       /* mean of ln x */
@@ -22,6 +24,8 @@ struct fit {
     double at_best;      /* the curve there */
     double seed_sd;      /* of runs at one x, pooled; NaN: no two */
     double seed_df;
+    double best_mean; /* the x whose runs are best in the mean */
+    double misfit_p;  /* that the means miss the curve by no more than runs at one x scatter; NaN */
     double level;
     size_t n, values; /* points; different x */
     const char *why;  /* not identified because...; NULL: it is */
@@ -31,5 +35,9 @@ void fit_log_parabola(struct fit *f, const double *x, const double *y, size_t n,
                       double level);
 /* The curve at x and the half width of its mean's interval (NaN without df). */
 double fit_at(const struct fit *f, double x);
+
+/* "optimum 97.3, 90% interval 69.7-200" or why there is none; then what the means say against it. In the
+ * arena. */
+const char *fit_words(const struct fit *f, struct arena *a);
 
 #endif

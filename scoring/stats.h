@@ -58,6 +58,7 @@ double stats_norm_quantile(double p);
 double stats_t_cdf(double x, double df);
 double stats_t_quantile(double p, double df);
 double stats_chi2_quantile(double p, double df);
+double stats_f_tail(double f, double df1, double df2);   /* P(F > f) */
 double stats_nct_cdf(double x, double df, double delta); /* noncentral t */
 double stats_binom_cdf(int64_t k, int64_t n, double p);
 

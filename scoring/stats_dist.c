@@ -233,6 +233,12 @@ double stats_chi2_quantile(double p, double df)
     return p > 0.5 ? bisect(chi2_minus_tail, df, p - 1, 0, hi) : bisect(chi2_cdf, df, p, 0, hi);
 }
 
+double stats_f_tail(double f, double df1, double df2)
+{
+    double s = df1 * f + df2;
+    return isnan(f) ? NAN : beta_inc(df2 / s, df1 * f / s, df2 / 2, df1 / 2);
+}
+
 double stats_binom_cdf(int64_t k, int64_t n, double p)
 {
     if (n < 0 || !(p >= 0 && p <= 1))

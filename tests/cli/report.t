@@ -52,6 +52,11 @@ done
 "$ASSAY" report "${files[@]}" --out "$tmp/20.html"
 size=$(wc -c < "$tmp/20.html")
 ok "20 runs of 2,000 items and 1,000 points: $size bytes, under 1 MB" test "$size" -lt 1000000
+"$ASSAY" report "${files[@]}" --chart batch --out "$tmp/c.svg"
+ok "many runs: markers say which are alike but for the batch, and the curve is drawn" \
+    test "$(grep -oE '>(parabola|alike but for the batch|run-number-[0-9]*)<' "$tmp/c.svg" | sort | uniq -c | tr -d '\n ')" = '1>alikebutforthebatch<1>parabola<'
+ok "and said in words, as assay cost says it" grep -qF "$("$ASSAY" cost "${files[@]}" | sed -n 's/^Batch size against.*for it: //p')" "$tmp/c.svg"
+ok "cost markers tell who is on the front" grep -q '>on the cost front<' <("$ASSAY" report "${files[@]}" --chart cost --out "$tmp/c.svg"; cat "$tmp/c.svg")
 "$ASSAY" report "$tmp/b1.msgpack" --out "$tmp/r.html"
 is $? 0 "a report of one run"
 has "it says that there is nothing to compare" 'nothing to compare it with'

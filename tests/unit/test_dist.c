@@ -116,6 +116,10 @@ static void test_closed_forms(void)
                "its 97.5%% point is a tangent");
     CHECK_NEAR(stats_t_cdf(1, 2), 0.5 + 1 / (2 * sqrt(3)), 1e-14,
                "t with 2 df: F(1) = 1/2 + 1/sqrt 12");
+    CHECK_NEAR(stats_f_tail(9, 1, 5), 2 * (1 - stats_t_cdf(3, 5)), 1e-13,
+               "F with 1 df is t squared");
+    CHECK_NEAR(stats_f_tail(2.5, 2, 8), pow(1 + 2 * 2.5 / 8, -4), 1e-14,
+               "F with 2 df has a closed form");
     CHECK_NEAR(stats_chi2_quantile(0.95, 2), -2 * log(0.05), 1e-11,
                "chi2 with 2 df is exponential");
     CHECK_NEAR(stats_binom_cdf(3, 10, 0.5), 176. / 1024, 1e-15, "binomial: 176 of 1024");

@@ -122,8 +122,50 @@ static void refusals(void)
     CHECK(f.why != NULL, "nothing at all");
 }
 
+/* What the means say against the curve: a shape that is none, and a best mean beside the optimum. */
+static void warnings(void)
+{
+    const double xs[] = {4, 8, 16, 32, 64, 128};
+    int missed = 0;
+    struct fit f;
+    double x[12], y[12];
+    for (int k = 0; k < 4000; k++) {
+        struct rng r = rng_make(3, "fit", (uint64_t)k);
+        for (int i = 0; i < 12; i++) {
+            double u = log(xs[i % 6] / 20);
+            x[i] = xs[i % 6];
+            y[i] = 3.5 + 0.03 * u * u + 0.02 * rng_normal(&r);
+        }
+        fit_log_parabola(&f, x, y, 12, false, 0.9);
+        missed += f.misfit_p < 0.05;
+    }
+    CHECK(missed > 150 && missed < 250, "of 4,000 parabolas %d are called none, about 5%%", missed);
+    CHECK(!strstr(fit_words(&f, &A), "no parabola") || f.misfit_p < 0.05, "in words only then");
+    for (int i = 0; i < 12; i++) /* flat, then a cliff */
+        y[i] = (x[i] == 128 ? 4 : 3.5) + 0.001 * (i < 6 ? 1 : -1) * (i % 2 ? 1 : -1);
+    y[1] = y[7] = 3.49;
+    fit_log_parabola(&f, x, y, 12, false, 0.9);
+    CHECK(f.misfit_p < 1e-6, "a cliff is no parabola: p %g", f.misfit_p);
+    CHECK(strstr(fit_words(&f, &A), "it is no parabola, narrow the range"), "and it is said");
+    CHECK_NEAR(f.best_mean, 8, 0, "the best mean");
+    double even[] = {1, 2, 4, 8, 16, 32}, z[] = {1.2, 1.051, 1.0, 1.05, 1.201, 1.45};
+    fit_log_parabola(&f, even, z, 6, false, 0.9);
+    CHECK(!f.why && strstr(fit_words(&f, &A), "; the best mean is at 4") && isnan(f.misfit_p),
+          "one run a value: the best mean is told, a misfit can't be: %s", fit_words(&f, &A));
+    const double more[] = {1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24};
+    for (int i = 0; i < 10; i++) {
+        x[i] = more[i];
+        y[i] = 1 + 0.1 * pow(log(more[i] / 4), 2) + 0.001 * (i % 2);
+    }
+    y[6] = 0.99; /* one lucky run at 8 */
+    fit_log_parabola(&f, x, y, 10, false, 0.9);
+    CHECK(!f.why && f.hi < 8 && strstr(fit_words(&f, &A), "the best mean is at 8, outside"),
+          "a best mean outside of the interval is told: %s", fit_words(&f, &A));
+}
+
 int main(void)
 {
+    warnings();
     against_numpy();
     coverage();
     refusals();
