@@ -4,7 +4,7 @@
 #   make test      every test that this machine can run
 #   make run RUN=novels DATA=/path/to/data      one run of pipelines/runs/
 #
-# Variables: BUILD=build  ROOMS="base formats ..."  V=1  CC=clang  DEPS=0 (never install)
+# Variables: BUILD=build  ROOMS="base formats ..."  V=1  CC=clang  DEPS=0 (never install)  MPI=1 (installs Open MPI), 0
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
@@ -33,7 +33,7 @@ LIBS     := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -ldnnl -ldl -lpthread
 LDLIBS   := -Wl,--as-needed $(LIBS)
 
 # ---- sources: a folder in or out, no ifdef --------------------------------------------------
-SRC    := $(foreach r,$(ROOMS),$(wildcard $(r)/*.c)) \
+SRC    := $(filter-out trainer/comm_mpi.c,$(foreach r,$(ROOMS),$(wildcard $(r)/*.c))) \
           $(if $(filter trainer,$(ROOMS)),$(wildcard trainer/cpu/*.c))
 # Vector kernels are compiled once for each level of the x86-64 ABI and chosen at run time.
 VECSRC := $(wildcard trainer/cpu/vec/*.c)
@@ -52,6 +52,10 @@ ifeq ($(HTTPD),0)
 SRC    := $(filter-out eval/serve_http.c,$(SRC))
 endif
 OPTLIBS := $(if $(filter 1,$(HTTPD)),$(shell pkg-config --libs libmicrohttpd))
+# Open MPI or MPICH, in a shared object of its own: ranks on CPUs of several machines.
+MPI_PKG := $(firstword $(foreach p,ompi-c mpich,$(if $(filter 1,$(call have,$(p))),$(p))))
+MPI    ?= $(if $(MPI_PKG),1,0)
+MPI_SO := $(if $(and $(MPI_PKG),$(filter 1,$(MPI)),$(filter trainer,$(ROOMS))),$(BUILD)/libassay_mpi.so)
 MAIN   := pipelines/main.c
 OBJ    := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SRC))) \
           $(if $(filter trainer,$(ROOMS)),$(foreach i,$(ISAS),$(patsubst %.c,$(BUILD)/%.$(i).o,$(VECSRC))))
@@ -63,7 +67,7 @@ BENCH  := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/ben
 CLIS   := $(sort $(wildcard tests/cli/*.t))
 LONGS  := $(sort $(wildcard tests/long/*.t))
 
-all: $(TOOL) ## build the tool: build/assay
+all: $(TOOL) $(MPI_SO) ## build the tool: build/assay
 
 -include trainer/cuda/cuda.mk
 
@@ -105,6 +109,13 @@ $(TOOL): $(BUILD)/pipelines/main.o $(OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(OPTLIBS)
 
+# What it needs of the tool it finds there: -rdynamic.
+$(BUILD)/libassay_mpi.so: trainer/comm_mpi.c $(BUILD)/flags
+	$(call say,LD,$@)
+	$(Q)$(CC) -I. -D_GNU_SOURCE $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(MPI_PKG))) $(CFLAGS) $(WARN) \
+	  -fvisibility=hidden -MMD -MP -MF $(@:.so=.d) -MT $@ -shared -o $@ $< $(shell pkg-config --libs $(MPI_PKG))
+-include $(BUILD)/libassay_mpi.d
+
 # tests/ops: every test of ops is linked with the reference and the harness beside it.
 OPSREF := $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/ops/test_%,$(wildcard tests/ops/*.c)))
 $(BUILD)/tests/ops/%: $(BUILD)/tests/ops/%.o $(OPSREF) $(LIB)
@@ -122,11 +133,11 @@ T ?=
 PROVE = BUILD=$(BUILD) ASSAY=$(abspath $(TOOL)) prove --exec ''
 test: deps ## every test that this machine can run (no GPU, no network but loopback)
 	$(Q)$(MAKE) test-built
-test-built: $(TOOL) $(UNITS) $(HELPER) $(EMU_ALL)
+test-built: $(TOOL) $(MPI_SO) $(UNITS) $(HELPER) $(EMU_ALL)
 	$(Q)$(PROVE) $(UNITS) tests/layers.sh $(CLIS)
-test-long: deps $(TOOL) $(UNITS) $(HELPER) $(EMU_ALL) ## the long suites as well
+test-long: deps $(TOOL) $(MPI_SO) $(UNITS) $(HELPER) $(EMU_ALL) ## the long suites as well
 	$(Q)LONG=1 $(PROVE) $(UNITS) $(CLIS) $(LONGS)
-unit: $(TOOL) $(UNITS) $(HELPER) $(EMU_ALL) ## T=name: one test, e.g. T=unit/test_bpe or T=cli/shard.t
+unit: $(TOOL) $(MPI_SO) $(UNITS) $(HELPER) $(EMU_ALL) ## T=name: one test, e.g. T=unit/test_bpe or T=cli/shard.t
 	$(Q)$(PROVE) -v $(if $(filter %.t %.sh,$(T)),tests/$(T),$(BUILD)/tests/$(T))
 one: $(BUILD)/tests/$(T) $(HELPER) # T=unit/test_bpe with only the ROOMS given, no tool
 	$(Q)$(PROVE) -v $(BUILD)/tests/$(T)
@@ -143,7 +154,8 @@ format: ## rewrite the sources with clang-format
 
 # ---- dependencies ---------------------------------------------------------------------------
 DEBS := build-essential pkg-config libpcre2-dev libmsgpack-dev libcurl4-openssl-dev libjansson-dev \
-        libinih-dev libssl-dev zlib1g-dev libzstd-dev libdnnl-dev libmicrohttpd-dev
+        libinih-dev libssl-dev zlib1g-dev libzstd-dev libdnnl-dev libmicrohttpd-dev \
+        $(if $(filter 1,$(MPI)),libopenmpi-dev openmpi-bin)
 DEPS ?= 1
 deps: ## install what is missing (Debian, Ubuntu), or say the command that does
 	$(Q)[ "$(DEPS)" = 0 ] || sh pipelines/deps.sh $(DEBS)
@@ -152,6 +164,7 @@ config: ## what was found
 	@for p in $(PKGS); do printf '%-10s %s\n' $$p "$$(pkg-config --modversion $$p 2>/dev/null || echo missing)"; done
 	@printf '%-10s %s\n' dnnl "$$(printf '#include <dnnl_version.h>\nDNNL_VERSION_MAJOR.DNNL_VERSION_MINOR.DNNL_VERSION_PATCH\n' | $(CC) -E -P - 2>/dev/null | tail -1 | tr -d ' ' || echo missing)"
 	@echo "httpd      $(if $(filter 1,$(HTTPD)),libmicrohttpd $$(pkg-config --modversion libmicrohttpd),libmicrohttpd is missing: no assay serve)"
+	@echo "mpi        $(if $(MPI_SO),$(MPI_PKG) $$(pkg-config --modversion $(MPI_PKG)),not used in this build: make deps MPI=1 installs Open MPI)"
 	@echo "cuda       $(if $(wildcard $(CUDA_HOME)/bin/nvcc),$(CUDA_HOME),not used in this build)"
 	@echo "build      $(BUILD), $(VERSION) $(COMMIT)"
 clean: ## remove the build folder (runs stay)

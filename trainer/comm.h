@@ -8,8 +8,9 @@
  * summed in f32 and rounded once. A rank that dies ends every collective: an implementation that
  * waits asks rendezvous_failed(c->meet) while it does.
  *
- * A comm in a shared object: libassay_LIBRARY.so (found as backends are) exports
- * `const struct comm_ops *assay_comm(int abi)`, NULL when it was built for another BACKEND_ABI.
+ * nccl lives in libassay_cuda.so beside its backend, which exports
+ * `const struct comm_ops *assay_comm(int abi)`, NULL when it was built for another BACKEND_ABI;
+ * mpi in libassay_mpi.so (trainer/mpi_object.h).
  */
 #ifndef TRAINER_COMM_H
 #define TRAINER_COMM_H
@@ -50,7 +51,8 @@ struct comm {
 };
 
 /* Registry (trainer/comms.c). meet NULL: one rank; else it is borrowed and gives rank, world and
- * local. name NULL or "auto": self for one rank, nccl on a cuda backend, mpi under mpirun, else shm. */
+ * local. name NULL or "auto": self for one rank, nccl on a cuda backend, shm when all ranks are on this
+ * machine, else mpi. */
 int comm_open(struct comm *c, const char *name, struct backend *b, struct rendezvous *meet,
               struct err *e);
 void comm_close(struct comm *c);
