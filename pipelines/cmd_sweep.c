@@ -1,4 +1,5 @@
 /* assay sweep: a grid of options as run files, the next one to run, and what they say. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/command.h"
@@ -8,7 +9,7 @@
 static const char *const formats[] = {"table", "md", "csv", NULL};
 
 struct opt {
-    struct str file, runs, run_files, out, after;
+    struct str file, runs, run_files, out, after, hardware;
     struct strs set;
     bool next, names;
     int format;
@@ -22,6 +23,9 @@ static const struct field fields[] = {
     {"next", FIELD_BOOL, AT(next), "false",
      .help = "prints the next cell to run, or nothing; status 4 at the budget's end"},
     {"after", FIELD_STR, AT(after), "", .help = "with --next: one that stands behind this cell"},
+    {"hardware", FIELD_STR, AT(hardware), "",
+     .help =
+         "hardware file of the machine that will run them: whose price sweep.max_money goes by"},
     {"names", FIELD_BOOL, AT(names), "false", .help = "prints the names of the finished runs"},
     {"format", FIELD_ENUM, AT(format), "table", .choices = formats, .help = "how to print"},
     {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over every cell"},
@@ -44,13 +48,17 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct opt *o = opt;
     struct sweep s;
     struct buf out = {0};
+    struct hardware h = {.price_hour = NAN};
     const char *files = str_dup(a, o->run_files);
     int rc = -1;
     if (sweep_load(&s, str_dup(a, o->file), files, o->set, e))
         goto out;
-    if (o->out.n && sweep_write(&s, files, str_dup(a, o->out), e))
+    if (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e))
         goto out;
-    if (sweep_look(&s, str_dup(a, o->runs), e))
+    if (sweep_look(&s, str_dup(a, o->runs), e) ||
+        sweep_check(&s, h.price_hour, o->out.n || o->next, e))
+        goto out;
+    if (o->out.n && sweep_write(&s, files, str_dup(a, o->out), e))
         goto out;
     if (o->next) {
         rc = next(&s, o->after.n ? str_dup(a, o->after) : NULL, e);
@@ -82,7 +90,8 @@ const struct command cmd_sweep = {
     .summary = "a grid of options as ordinary runs, with a fitted curve",
     .details = "`make sweep SWEEP=name` runs the cells of pipelines/sweeps/NAME.ini, one after "
                "another within the budget,\nand ends in their comparison and the curve. Run again "
-               "it goes on. docs/sweep.md.",
+               "it goes on. Status 4: cells are missing\n(make turns every failure into its own "
+               "2). docs/sweep.md.",
     .options = &options,
     .run = run,
 };

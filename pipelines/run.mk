@@ -65,7 +65,7 @@ compare: $(TOOL) ## RUNS="a b": the comparison of finished runs
 SWEEP ?=
 SWEEP_FILES ?= pipelines/sweeps
 SWEEP_NAMES = $(patsubst $(SWEEP_FILES)/%.ini,%,$(wildcard $(SWEEP_FILES)/*.ini))
-SWEEP_TOOL = $(TOOL) sweep $(SWEEP_FILES)/$(SWEEP).ini --runs $(RUNS_DIR) --run-files $(RUN_FILES) $(SETS:%=--set %)
+SWEEP_TOOL = $(TOOL) sweep $(SWEEP_FILES)/$(SWEEP).ini --runs $(RUNS_DIR) --run-files $(RUN_FILES) $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %)
 sweep: deps $(TOOL) ## SWEEP=name: runs of a grid of options in pipelines/sweeps/, their comparison and curve
 	@test -n "$(SWEEP)" || { echo "which sweep? SWEEP=name, one of: $(SWEEP_NAMES)" >&2; exit 2; }
 	@test -f $(SWEEP_FILES)/$(SWEEP).ini || { echo "no sweep file $(SWEEP_FILES)/$(SWEEP).ini; there are: $(SWEEP_NAMES)" >&2; exit 2; }

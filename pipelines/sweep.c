@@ -76,6 +76,20 @@ static double x_of(const struct cell *c, const char *fit)
     return NAN;
 }
 
+/* "train.lr=1e-3 train.batch=8" without the fitted option. */
+static const char *others_of(struct strs set, const char *fit, struct arena *a)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < set.n; i++) {
+        struct str value = set.v[i], key = str_cut(&value, '=');
+        if (!fit || !str_eqz(key, fit))
+            buf_printf(&b, "%s%.*s", b.n ? " " : "", STR_ARG(set.v[i]));
+    }
+    const char *text = arena_strdup(a, b.n ? b.p : "");
+    buf_release(&b);
+    return text;
+}
+
 static int add_cell(struct sweep *s, struct strs set, struct err *e)
 {
     struct buf b = {0};
@@ -181,6 +195,7 @@ static int add_seeds(struct sweep *s, const char *file, struct strs sets, struct
             c->run.about.group = str_z(c->group);
             c->run.about.title = str_z(c->name);
             c->x = x_of(c, s->fit);
+            c->others = others_of(c->set, s->fit, &s->arena);
             map_add(&names, str_z(c->name), 0, &added);
             if (!added)
                 rc = err_code(e, EXIT_USAGE, "sweep: cell %s is there twice", c->name);
@@ -352,19 +367,22 @@ const struct cell *sweep_next(const struct sweep *s, const char *after, char why
         snprintf(why, 256, "%zu of %zu runs took %.3g h; one more could pass sweep.max_hours = %g",
                  done, s->n, hours, s->c.max_hours);
     else if (s->c.max_money > 0 && done && isnan(money))
-        snprintf(why, 256, "sweep.max_money is set, but the runs have no price: say HARDWARE=name");
+        snprintf(why, 256,
+                 "sweep.max_money is set, but a finished run has no price: collect it again with "
+                 "HARDWARE=name");
     else if (s->c.max_money > 0 && money + most_money > s->c.max_money)
         snprintf(why, 256, "%zu of %zu runs cost %.4g; one more could pass sweep.max_money = %g",
                  done, s->n, money, s->c.max_money);
     return why[0] ? NULL : &s->v[from];
 }
 
-void sweep_fit(const struct sweep *s, struct fit *f)
+void sweep_fit(const struct sweep *s, const char *others, struct fit *f)
 {
     double *x = mem_array(s->n + 1, sizeof *x), *y = mem_array(s->n + 1, sizeof *y);
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++)
-        if (s->v[i].done && s->v[i].x > 0 && isfinite(s->v[i].value)) {
+        if (s->v[i].done && s->v[i].x > 0 && isfinite(s->v[i].value) &&
+            strcmp(s->v[i].others, others) == 0) {
             x[n] = s->v[i].x;
             y[n++] = s->v[i].value;
         }

@@ -31,6 +31,7 @@ struct sweep_config {
 struct cell {
     const char *name, *group; /* of the run */
     struct strs set;          /* section.key=value over the run */
+    const char *others;       /* its options but the fitted one: the curve it belongs to */
     struct run run;           /* resolved */
     double x;                 /* of the option that is fitted; NaN: it is no number */
     bool done;                /* its result is there */
@@ -59,8 +60,13 @@ int sweep_look(struct sweep *s, const char *runs, struct err *e);
 /* The next cell to run behind `after` (NULL: from the first), seeds last; NULL: none. With the budget
  * at its end *why says so. */
 const struct cell *sweep_next(const struct sweep *s, const char *after, char why[256]);
-/* Cells, spending, fitted curve. */
-void sweep_fit(const struct sweep *s, struct fit *f);
+/* What can be known before anything is trained: that the metric exists and these runs measure it, that
+ * cells have the fitted option, and, if cells are left, that money has a price (an hour of the machine;
+ * NaN: unknown). EXIT_USAGE with the sentence. */
+int sweep_check(const struct sweep *s, double price_hour, bool will_run, struct err *e);
+/* The curve over the cells whose other options are these: two settings are no two seeds. */
+void sweep_fit(const struct sweep *s, const char *others, struct fit *f);
+/* Cells, spending, a curve for each setting of the other options. */
 void sweep_print(const struct sweep *s, enum table_format f, struct buf *out);
 
 #endif

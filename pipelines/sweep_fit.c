@@ -174,9 +174,9 @@ const char *fit_words(const struct fit *f, struct arena *a)
                             100 * f->level, figure(a, f->lo), figure(a, f->hi),
                             f->lo < f->x_min || f->hi > f->x_max ? " (beyond what was tried)" : "");
     if (!isnan(f->best_mean))
-        mean = arena_printf(a, "; the best mean is at %s%s", figure(a, f->best_mean),
-                            outside ? ", outside of that interval: more runs would tell which is right"
-                                    : "");
+        mean = arena_printf(
+            a, "; the best mean is at %s%s", figure(a, f->best_mean),
+            outside ? ", outside of that interval: more runs would tell which is right" : "");
     if (f->misfit_p < 0.05)
         miss = arena_printf(a,
                             "; the means miss the curve by more than runs at one value scatter (p "

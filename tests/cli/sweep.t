@@ -60,7 +60,8 @@ ok "three runs are too few for a curve" grep -q 'not identified: it takes at lea
 file money 'grid = train.batch: 2 4
 max_money = 1'
 go SWEEP=money
-ok "a budget of money without a price is refused after the first run" grep -q 'have no price: say HARDWARE' "$tmp/err"
+ok "a budget of money without a price is refused" grep -q 'sweep.max_money is set, but no price is known: say HARDWARE=name' "$tmp/err"
+is "$(ls -d "$tmp"/runs/money-* 2>/dev/null | wc -l)" 0 "before anything is trained"
 
 go SWEEP=money SET="train.tokens=2K eval.tokens=512" HARDWARE=8xa100-40
 is $? 0 "another length and a price: the cells again, in their place" || tail -5 "$tmp/err" | sed 's/^/# /'
@@ -80,8 +81,23 @@ for bad in 'grid = train.lrr: 1 2;did you mean "train.lr"' 'grid = train.lr: 1e-
     go SWEEP=bad
     is "$? $(grep -cE "${bad##*;}" "$tmp/err")" "2 1" "refused: ${bad%;*}" || sed 's/^/# /' "$tmp/err"
 done
+for bad in 'metric = nosuch;no metric is called "nosuch"; there are nll_token, bits_byte' 'metric = bits_byte;the runs will have no bits_byte .*: eval.documents is off' \
+    'metric = judge_single;no judge is set' 'metric = acc;eval.tasks names no choice task' 'fit = train.lrr;sweep.fit: no cell sets train.lrr'; do
+    file bad "grid = train.lr: 1e-3 2e-3
+${bad%%;*}"
+    go SWEEP=bad
+    is "$? $(grep -cE "${bad#*;}" "$tmp/err") $(ls -d "$tmp"/runs/bad-* 2>/dev/null | wc -l)" "2 1 0" "refused before anything is trained: ${bad%%;*}" || sed 's/^/# /' "$tmp/err"
+done
 go SWEEP=nosuch
 ok "an unknown sweep names those there are" grep -q 'there are:.*lr' "$tmp/err"
+
+# ---- two options, one seed: a setting is no seed
+file two 'grid = train.lr: 5e-4 2e-3 | train.batch: 2 4'
+go SWEEP=two
+is $? 0 "a grid of two options" || tail -5 "$tmp/err" | sed 's/^/# /'
+is "$(grep -c '^train.lr against nll_token, a parabola in its logarithm over 2 runs at 2 values' "$tmp/log")" 2 "has a curve for each value of the second"
+is "$(grep -E '^with ' "$tmp/log" | tr '\n' ' ')" "with train.batch=2 with train.batch=4 " "which is named"
+is "$(grep -c 'seed sd not estimable: no cell has two seeds' "$tmp/log") $(grep -cE '^ *(0.0005|0.002) +1 +[0-9.]+ +not estimable' "$tmp/log")" "2 4" "and no difference between settings is called a seed sd" || sed 's/^/# /' "$tmp/log"
 
 # ---- data options vary: then each cell has its own
 file data 'grid = vocab.size: 300 350'
