@@ -60,8 +60,9 @@ static int run_pack(void *opt, struct arena *a, struct err *e)
             return -1;
     if (pack_run(dir, out, &p, &sum, a, e))
         return -1;
-    log_info("%s: %lld files, %lld bytes; %lld artefacts leave their bulk behind", out,
-             (long long)sum.files, (long long)sum.bytes, (long long)sum.left);
+    log_info("%s: %lld files, %lld bytes; %lld artefact%s their bulk behind", out,
+             (long long)sum.files, (long long)sum.bytes, (long long)sum.left,
+             sum.left == 1 ? " leaves" : "s leave");
     printf("%s\n", out);
     return EXIT_DONE;
 }
@@ -101,8 +102,10 @@ static int run_unpack(void *opt, struct arena *a, struct err *e)
     const char *runs = folder_name(o->runs, a);
     if (pack_open(str_dup(a, o->archive), runs, o->replace, &sum, a, e))
         return -1;
-    log_info("%lld files, %lld bytes, each as its hash says; %lld artefacts are sealed",
-             (long long)sum.files, (long long)sum.bytes, (long long)sum.left);
+    log_info("%lld files, %lld bytes, each as its hash says; %lld artefact%s left their bulk where "
+             "they were made",
+             (long long)sum.files, (long long)sum.bytes, (long long)sum.left,
+             sum.left == 1 ? "" : "s");
     printf("%s/%.*s\n", runs, STR_ARG(sum.run));
     return EXIT_DONE;
 }

@@ -205,6 +205,41 @@ static struct json *list_of(struct packer *p, const char *run)
     return doc;
 }
 
+/* Artefacts that came without all of their outputs: by the manifests, wherever they lie, as `sealed` and
+ * `verify` see them. */
+static bool lacks_output(const struct json *manifest, const char *rel, const struct map *there,
+                         struct arena *a)
+{
+    const struct json *out = json_get(manifest, "outputs");
+    for (size_t i = 0; i < json_size(out); i++) {
+        const char *name = str_dup(a, json_str(json_get(json_at(out, i), "path")));
+        const char *dir = path_dir(a, rel);
+        const char *path = strcmp(dir, ".") == 0 ? name : path_join(a, dir, name);
+        if (map_find(there, str_z(path)) < 0)
+            return true;
+    }
+    return false;
+}
+
+static int64_t count_left(const struct packer *p)
+{
+    struct map there = {0};
+    int64_t left = 0;
+    struct err ignored;
+    for (size_t i = 0; i < p->n; i++)
+        map_add(&there, str_z(p->v[i].rel), 0, NULL);
+    for (size_t i = 0; i < p->n; i++) {
+        const struct member *m = &p->v[i];
+        if (m->target || !is_manifest(path_base(m->rel)))
+            continue;
+        struct json *j = json_parse((struct str){(const char *)m->map.p, m->map.n}, &ignored);
+        left += j && lacks_output(j, m->rel, &there, p->a);
+        json_free(j);
+    }
+    map_release(&there);
+    return left;
+}
+
 static int write_archive(struct packer *p, const char *run, const char *out, struct packed *sum,
                          struct err *e)
 {
@@ -213,7 +248,7 @@ static int write_archive(struct packer *p, const char *run, const char *out, str
     struct json *doc = list_of(p, run);
     int rc = -1;
     json_write_pretty(doc, &text);
-    sum->left = (int64_t)json_size(json_get(doc, "left"));
+    sum->left = count_left(p);
     if (file_create(&to, out, e) ||
         tar_put_bytes(&to, arena_printf(p->a, "%s/packed.json", run), buf_str(&text), e))
         goto out;
@@ -246,6 +281,11 @@ int pack_run(const char *dir, const char *out, const struct pack_options *o, str
     *sum = (struct packed){.run = str_z(run)};
     if (!file_exists(path_join(a, dir, "run.ini")))
         err_set(e, "%s: not a run folder, it has no run.ini", dir);
+    else if (file_is_dir(out))
+        err_code(e, EXIT_USAGE, "--out %s is a folder; name the archive, e.g. %s/%s.tar", out, out,
+                 run);
+    else if (!file_is_dir(path_dir(a, out)))
+        err_code(e, EXIT_USAGE, "--out %s: there is no folder %s", out, path_dir(a, out));
     else if (!tar_name_ok(run) || run[0] == '.')
         err_set(e, "%s: give the run folder by its name", dir);
     else if (choose(&p, e) == 0)
@@ -380,6 +420,24 @@ static int one_entry(struct opener *u, const struct tar_entry *x, struct err *e)
     return file_mkdirs_for(path, e) ? -1 : file_symlink(x->target, path, e);
 }
 
+/* Manifests whose outputs are not all in the list. */
+static int64_t sealed_here(struct opener *u)
+{
+    int64_t left = 0;
+    struct err ignored;
+    for (size_t i = 0; i < json_size(u->files); i++) {
+        const char *rel = str_dup(u->a, u->at.key[i]), *path = path_join(u->a, u->tmp, rel);
+        struct buf text = {0};
+        if (!is_manifest(path_base(rel)) || file_read(path, &text, MAX_LIST, &ignored))
+            continue;
+        struct json *j = json_parse(buf_str(&text), &ignored);
+        left += j && lacks_output(j, rel, &u->at, u->a);
+        json_free(j);
+        buf_release(&text);
+    }
+    return left;
+}
+
 static int all_entries(struct opener *u, struct err *e)
 {
     struct tar_entry x;
@@ -392,7 +450,7 @@ static int all_entries(struct opener *u, struct err *e)
     for (size_t i = 0; i < json_size(u->files); i++)
         if (!u->seen[i])
             return err_set(e, "%.*s is missing in it", STR_ARG(u->at.key[i]));
-    u->sum->left = (int64_t)json_size(json_get(u->doc, "left"));
+    u->sum->left = sealed_here(u);
     const char *ini = path_join(u->a, u->tmp, "run.ini");
     struct buf text = {0};
     int rc = file_read(ini, &text, 0, e) ||

@@ -6,8 +6,8 @@
  * size and SHA-256 and of what stayed behind. Equal folders give equal archives.
  *
  * Unpacked, a stage that has its manifest but not its bulk (or not that of its inputs) is sealed:
- * pack_sealed tells make so, and refuses when the options that decide it are no longer those that it
- * was made with.
+ * pack_sealed tells make so, and refuses when the options that decide it (seal.c has a table) are no
+ * longer those that it was made with.
  */
 #ifndef PIPELINES_PACK_H
 #define PIPELINES_PACK_H
@@ -24,7 +24,7 @@ struct pack_options {
     int64_t small; /* bytes of an artefact that goes along whole */
 };
 struct packed {
-    int64_t files, bytes, left; /* left: artefacts whose bulk stayed behind */
+    int64_t files, bytes, left; /* left: artefacts whose manifest is there and an output is not */
     struct str run;             /* in the arena */
 };
 int pack_run(const char *dir, const char *out, const struct pack_options *o, struct packed *p,

@@ -4,6 +4,7 @@
  * is here is enough: the manifest tells the hashes of the inputs it was made from, the inputs'
  * manifests tell what they are, and packed.ini tells the options.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -64,8 +65,43 @@ static enum input input_state(const char *folder, const struct json *in, struct 
     return hex && !str_eqz(want, hex) ? INPUT_CHANGED : INPUT_AWAY;
 }
 
-/* The first key of the sections that differs between the run file and the packed one. */
-static int options_differ(const char *dir, struct strs sections, struct arena *a, struct err *e)
+/* Which keys of a section decide a stage, where that is not all of them: the rules of make go by whole
+ * sections, and a stage whose key does not know an option would not have been made again either. */
+struct deciding {
+    const char *command, *task; /* task NULL: any */
+    const char *section, *keys; /* separated by blanks, with one at each end */
+};
+static const struct deciding deciding[] = {
+    {"corpus", NULL, "data", " kind docs seed "},
+    {"split", NULL, "data",
+     " kind run train test instruct instruct_test instruct_val clean holdout bad_utf8 paragraphs "},
+    {"shard", NULL, "data", " shard_tokens bad_utf8 "},
+    {"shard", NULL, "finetune", " template "},
+    {"eval", "windows", "eval", " start tokens "},
+    {"eval", "documents", "eval", " "},
+    {"eval", "choice", "eval", " shots seed "},
+    {"eval", "instruct", "eval", " max_new_tokens temperature top_p top_k seed "},
+    {"score", NULL, "score", " "}, /* one scorer a stage, named by its file */
+};
+
+static bool decides(const struct json *manifest, const char *section, const char *key)
+{
+    struct str command = json_str(json_get(manifest, "command")),
+               task = json_str(json_get(json_get(manifest, "options"), "task"));
+    char word[80];
+    snprintf(word, sizeof word, " %s ", key);
+    for (size_t i = 0; i < sizeof deciding / sizeof deciding[0]; i++) {
+        const struct deciding *d = &deciding[i];
+        if (str_eqz(command, d->command) && strcmp(section, d->section) == 0 &&
+            (!d->task || str_eqz(task, d->task)))
+            return strstr(d->keys, word) != NULL;
+    }
+    return true;
+}
+
+/* The first key that decides the stage and differs between the run file and the packed one. */
+static int options_differ(const char *dir, const struct json *manifest, struct strs sections,
+                          struct arena *a, struct err *e)
 {
     struct run now, then;
     if (run_load(&now, path_join(a, dir, "run.ini"), (struct strs){0}, a, e) ||
@@ -80,7 +116,8 @@ static int options_differ(const char *dir, struct strs sections, struct arena *a
             field_text(f, (char *)&now + s->at + f->at, &x);
             field_text(f, (char *)&then + s->at + f->at, &y);
             int rc = 0;
-            if (!(f->flags & FIELD_VOLATILE) && !str_eq(buf_str(&x), buf_str(&y)))
+            if (!(f->flags & FIELD_VOLATILE) && decides(manifest, s->name, f->name) &&
+                !str_eq(buf_str(&x), buf_str(&y)))
                 rc = err_set(e, "made with %s.%s = %s, the run file now says %s", s->name, f->name,
                              y.p ? y.p : "nothing", x.p ? x.p : "nothing");
             buf_release(&x);
@@ -113,7 +150,7 @@ int pack_sealed(const char *dir, const char *artefact, struct strs sections, str
     struct str host = json_str(json_get(vol, "host")), made = json_str(json_get(vol, "made"));
     if (!away)
         goto out;
-    if (options_differ(dir, sections, a, e)) {
+    if (options_differ(dir, m, sections, a, e)) {
         rc = -1;
     } else if (changed) {
         rc = err_set(e, "made from another %s than the one that is here", changed);

@@ -33,6 +33,24 @@ is $? 0 "a run on the far machine" || sed 's/^/# /' "$tmp/log" | tail -20
 ok "pack" "$ASSAY" pack "$tmp/far/tiny" --small 4K --out "$tmp/a.tar" --quiet
 is "$("$ASSAY" pack "$tmp/far/tiny/" --small 4K --out "$tmp/b.tar" --quiet)" "$tmp/b.tar" "it prints the archive's name"
 ok "equal folders give equal archives" cmp -s "$tmp/a.tar" "$tmp/b.tar"
+"$ASSAY" pack "$tmp/far/tiny" --small 4K --out "$tmp/b.tar" 2> "$tmp/err" > /dev/null
+left=$(python3 - "$tmp/far/tiny" "$tmp/b.tar" <<'PY'
+import json, os, sys, tarfile
+t = tarfile.open(sys.argv[2])
+names = {m.name[5:] for m in t.getmembers()}
+left = 0
+for n in names:
+    if n.endswith("manifest.json"):
+        d = json.load(t.extractfile("tiny/" + n))
+        left += any(os.path.normpath(os.path.join(os.path.dirname(n), o["path"])) not in names for o in d["outputs"])
+print(left)
+PY
+)
+ok "it counts what leaves its bulk behind, models too: $left" test "$left" -gt 4 -a "$(grep -c "; $left artefacts leave their bulk behind" "$tmp/err")" = 1 || sed 's/^/# /' "$tmp/err"
+"$ASSAY" pack "$tmp/far/tiny" --out "$tmp" > "$tmp/log" 2>&1
+is "$? $(grep -c 'is a folder; name the archive' "$tmp/log")" "2 1" "a folder is no archive's name"
+"$ASSAY" pack "$tmp/far/tiny" --out "$tmp/nosuch/a.tar" > "$tmp/log" 2>&1
+is "$? $(grep -c 'there is no folder .*nosuch$' "$tmp/log") $(ls "$tmp" | grep -c nosuch)" "2 1 0" "a folder that is not there is not made"
 tar tf "$tmp/a.tar" > "$tmp/list" 2> "$tmp/err"
 is $? 0 "tar reads it"
 is "$(cat "$tmp/err")" "" "and says nothing against it"
@@ -53,7 +71,8 @@ is "$(tar tf "$tmp/m.tar" | grep -c optimizer)" 0 "--with model: not the optimis
 is $? 2 "--with something else is refused"
 
 # ---- unpacked
-ok "unpack" "$ASSAY" unpack "$tmp/a.tar" --runs "$tmp/home" --quiet
+"$ASSAY" unpack "$tmp/a.tar" --runs "$tmp/home" > /dev/null 2> "$tmp/err"
+is "$? $(grep -c "; $left artefacts left their bulk" "$tmp/err")" "0 1" "unpack counts the same" || sed 's/^/# /' "$tmp/err"
 "$ASSAY" verify "$tmp/home/tiny" > "$tmp/log" 2>&1
 is $? 0 "verify finds every file as its manifest says, or sealed" || sed 's/^/# /' "$tmp/log"
 ok "the pre-training is sealed" grep -q 'sealed .*pretrain$' "$tmp/log"
@@ -77,6 +96,11 @@ is $? 2 "another learning rate can't be made there"
 ok "and the sentence says where it was made, and what differs" grep -q "pretrain is sealed: what it needs lies on $(hostname).*train.lr = 0.0006, the run file now says 0.001" "$tmp/log" || sed 's/^/# /' "$tmp/log"
 go RUNS_DIR="$tmp/home" SET=eval.max_new_tokens=5
 ok "nor another answer length" grep -q 'is sealed.*eval.max_new_tokens' "$tmp/log"
+sed -n 's/.*sealed: what it needs/&/p' "$tmp/log" | grep -oE '[a-z0-9./-]* is sealed' > "$tmp/which"
+ok "and it is the answers that can't be, not the losses" grep -q 'responses-1.msgpack is sealed' "$tmp/which"
+is "$(grep -c 'windows\|documents' "$tmp/which")" 0 "whose windows know nothing of answers"
+go RUNS_DIR="$tmp/home" SET=eval.tokens=64
+ok "another slice of the windows can't be" grep -q 'windows.msgpack is sealed.*eval.tokens' "$tmp/log"
 go RUNS_DIR="$tmp/home" SET=train.threads=1
 is $? 0 "an option that changes no number may differ" || sed 's/^/# /' "$tmp/log" | tail
 cp "$tmp/home/tiny/shards/manifest.json" "$tmp/keep"
