@@ -14,7 +14,8 @@
 static const char *const data_kind_names[] = {"corpus", "docs", "shards", NULL};
 static const char *const lr_schedule_names[] = {"constant", "linear", "cosine", "wsd", NULL};
 static const char *const decay_rule_names[] = {"matrices", "all", NULL};
-static const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16", NULL};
+const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16", NULL};
+const char *const recompute_names[] = {"none", "gelu", "layer", NULL};
 
 #define MOST_COUNT 1e15 /* an int64 that a double still holds exactly */
 
@@ -142,7 +143,13 @@ static const struct field train_config_fields[] = {
     {"threads", FIELD_I64, AT(threads), "0", 0, 4096, .help = "CPU threads; 0: all",
      .flags = FIELD_VOLATILE},
     {"precision", FIELD_ENUM, AT(precision), "fp32", .choices = precision_names,
-     .help = "number format of the products; weights and moments stay fp32"},
+     .help = "number format of activations and products; weights and moments stay fp32"},
+    {"recompute", FIELD_ENUM, AT(recompute), "none", .choices = recompute_names,
+     .help =
+         "less memory for more work: compute again on the way back; layer: all but a block's input",
+     .flags = FIELD_VOLATILE},
+    {"stochastic_rounding", FIELD_BOOL, AT(stochastic_rounding), "false",
+     .help = "bf16, fp16: round the weights that products read at random, without bias"},
     {0},
 };
 #undef AT

@@ -59,6 +59,11 @@ struct model_config {
 enum lr_schedule { LR_CONSTANT, LR_LINEAR, LR_COSINE, LR_WSD };
 enum decay_rule { DECAY_MATRICES, DECAY_ALL };
 enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16 };
+extern const char *const precision_names[];
+/* What is computed again on the way back instead of kept: nothing; the output of GELU; all of a
+ * block but its input (Chen et al., arXiv 1604.06174, with one block a segment). */
+enum recompute { RECOMPUTE_NONE, RECOMPUTE_GELU, RECOMPUTE_LAYER, RECOMPUTES };
+extern const char *const recompute_names[];
 
 /* [train]: pre-training. */
 struct train_config {
@@ -80,7 +85,9 @@ struct train_config {
     double max_hours;               /* 0: no limit */
     struct str backend;             /* auto, cpu, cuda */
     int64_t threads;                /* 0: all */
-    int precision;
+    int precision;                  /* enum precision */
+    int recompute;                  /* enum recompute */
+    bool stochastic_rounding;       /* of the narrow copy of the weights */
 };
 
 /* [finetune] */

@@ -49,6 +49,14 @@ struct dropout {
     const struct tensor *seq; /* U64 [B]: ids of the sequences */
 };
 
+/* Stochastic rounding: element e of the whole vector goes away from zero when the share of the step
+ * between its two neighbours that it has passed is above (word >> 8) / 2^24, word (e & 3) of
+ * rng_at(key, e >> 2, 0); towards zero otherwise. Never beyond the largest finite number. */
+struct rounding {
+    uint64_t key;
+    int64_t first; /* e of the first element of this call; a multiple of 4 */
+};
+
 /* How a matrix of a linear layer lies: y = x w (Hugging Face GPT-2 Conv1D) or y = x w^T (head). */
 enum weight_layout { WEIGHT_IN_OUT, WEIGHT_OUT_IN };
 
@@ -124,7 +132,8 @@ struct backend_ops {
                          const struct tensor *rstd, const struct tensor *w, struct dropout drop);
 
     /* y[N,O] = x[N,I] w + bias. With pre not NULL: pre[N,O] = that, y = gelu_tanh(pre).
-     * y may be pre's own storage only if pre is NULL. bias NULL: none. */
+     * y may be pre's own storage only if pre is NULL. bias NULL: none. w is f32 or of x's type, bias
+     * f32; without bias and pre y may be f32 whatever x is. */
     void (*linear_fwd)(struct backend *b, struct tensor *y, const struct tensor *x,
                        const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
                        struct tensor *pre);
@@ -133,6 +142,9 @@ struct backend_ops {
     void (*linear_bwd)(struct backend *b, struct tensor *dx, bool accumulate_dx, struct tensor *dw,
                        struct tensor *dbias, struct tensor *dy, const struct tensor *x,
                        const struct tensor *w, enum weight_layout layout, const struct tensor *pre);
+
+    /* y = gelu_tanh(pre): the same y as linear_fwd made from it, on the CPU bit by bit. */
+    void (*gelu_fwd)(struct backend *b, struct tensor *y, const struct tensor *pre);
 
     /* Causal softmax attention, scale 1/sqrt(HS). qkv [B,T,3C] (q | k | v, heads in order),
      * y [B,T,C], lse [B,NH,T]: log of the softmax's denominator. */
@@ -152,9 +164,11 @@ struct backend_ops {
 
     /* loss[N] = -log softmax(logits[N,V])[targets]; targets I32 [N], -1: ignored, loss 0.
      * If grad: logits become dlogits = (softmax - onehot) * scale, where scale F32 [1] on the
-     * device is 1 / valid targets of the global batch. Rows that are ignored get 0. */
+     * device is 1 / valid targets of the global batch. Rows that are ignored get 0. Only the first
+     * vocab columns of a row are logits; those behind are not read and their gradient is 0. */
     void (*classifier)(struct backend *b, struct tensor *loss, struct tensor *logits,
-                       const struct tensor *targets, const struct tensor *scale, bool grad);
+                       const struct tensor *targets, const struct tensor *scale, bool grad,
+                       int64_t vocab);
 
     /* dst F32 [1] += sum of squares of x, in double inside. */
     void (*sum_squares)(struct backend *b, struct tensor *dst, const struct tensor *x);
@@ -166,7 +180,27 @@ struct backend_ops {
     void (*adamw)(struct backend *b, struct tensor *params, const struct tensor *grads,
                   struct tensor *m, struct tensor *v, const struct adamw *h,
                   const struct tensor *gscale, const struct tensor *skip);
+
+    /* dst = src F32 in dst's type, to the nearest (ties to even) or, with r, stochastically. NULL:
+     * this backend has f32 alone. */
+    void (*cast)(struct backend *b, struct tensor *dst, const struct tensor *src,
+                 const struct rounding *r);
+    /* Whether products of f32 may round their factors to tf32 from here on. NULL: they can't. */
+    void (*tf32)(struct backend *b, bool on);
 };
+
+/* What suits a kind of device: known without opening one, so that a plan for another machine is the
+ * plan that is allocated there. */
+struct backend_prefers {
+    int64_t pass_rows;  /* rows (B x T) of a training pass; 0: as many as fit */
+    int64_t grain_rows; /* rows that go back at once; 0: all of a pass */
+    int64_t eval_rows;  /* rows of a pass without training */
+    int64_t logits;     /* logits at once, elements */
+    int64_t vocab_pad;  /* the head's rows are padded with zeros to a multiple of this */
+    int64_t reserve;    /* bytes of free memory that the backend's own scratch may take */
+};
+/* By the backend's name; of the CPU for names that are not known. */
+const struct backend_prefers *backend_prefers(const char *name);
 
 struct backend {
     const struct backend_ops *ops;

@@ -18,11 +18,31 @@
 static const struct registered {
     const char *name;
     const struct backend_ops *ops; /* NULL: in libassay_NAME.so */
+    struct backend_prefers prefers;
 } registry[] = {
-    {"cuda", NULL},
-    {"cpu", &cpu_backend_ops},
+    /* A GPU is idle below some thousand rows, and its products want borders of 16 bytes: the whole
+     * micro-batch goes back at once, 2^29 logits (1 GiB of bf16) are ten thousand rows of GPT-2's, and
+     * its 50,257 become 50,304 (393 x 128, as llm.c pads them). */
+    {"cuda",
+     NULL,
+     {.eval_rows = 16384, .logits = 1 << 29, .vocab_pad = 128, .reserve = (int64_t)256 << 20}},
+    /* Activations of more rows do not stay in the caches, and products gain nothing from more.
+     * Gradients are summed in pieces of 128 rows whatever the micro-batch, so it decides no bit: one
+     * sequence, or several short ones; more would make a small model's products a tenth faster. 2^23
+     * logits are 32 MiB, around a last-level cache. */
+    {"cpu",
+     &cpu_backend_ops,
+     {.pass_rows = 1024, .grain_rows = 128, .eval_rows = 4096, .logits = 1 << 23, .vocab_pad = 1}},
 };
 enum { REGISTERED = sizeof registry / sizeof *registry };
+
+const struct backend_prefers *backend_prefers(const char *name)
+{
+    int i = 0;
+    while (i < REGISTERED - 1 && strcmp(registry[i].name, name) != 0)
+        i++;
+    return &registry[i].prefers; /* the last row is the CPU's */
+}
 
 void backend_fail(struct backend *b, const char *fmt, ...)
 {

@@ -129,7 +129,7 @@ static int put_manifest(const char *dir, struct gpt2 *m, const struct train_stat
     stage_setting(&st, "made by", made_by);
     if (options)
         stage_fact(&st, "options", json_clone(options));
-    stage_fact(&st, "parameters", json_of_int(gpt2_params(m)->count));
+    stage_fact(&st, "parameters", json_of_int(params_count(gpt2_config(m))));
     if (state) {
         stage_fact(&st, "step", json_of_int(state->step));
         stage_fact(&st, "tokens", json_of_int(state->tokens));

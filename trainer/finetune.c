@@ -91,9 +91,12 @@ static int open_model(struct tuner *t, struct err *e)
     int64_t longest = t->train.longest > t->val.longest ? t->train.longest : t->val.longest;
     if (backend_open(&t->backend, str_dup(&t->arena, c->backend), 0, (int)c->threads, e))
         return -1;
-    /* One sequence goes back at a time, so a micro-batch that memory makes smaller decides no bit. */
-    struct gpt2_use use = {.batch = t->c.batch, .length = longest - 1, .train = true, .grain = 1};
+    /* On a CPU one sequence goes back at a time, so a micro-batch that memory makes smaller decides no
+     * bit; a GPU would idle. */
+    struct gpt2_use use = {.batch = t->c.batch, .length = longest - 1, .train = true};
     struct gpt2_plan plan;
+    use.prefers = backend_prefers(t->backend.ops->name);
+    use.grain = use.prefers->grain_rows ? 1 : 0;
     int64_t room = t->backend.ops->memory_free(&t->backend);
     for (; use.batch > 1; use.batch--) {
         gpt2_plan(&t->model, &use, &plan);
@@ -289,7 +292,7 @@ static int finish(struct tuner *t, struct err *e)
         file_symlink("checkpoint", link, e))
         return -1;
     stage_fact(&t->stage, "seed", json_of_int(t->c.seed));
-    stage_fact(&t->stage, "parameters", json_of_int(gpt2_params(t->m)->count));
+    stage_fact(&t->stage, "parameters", json_of_int(params_count(gpt2_config(t->m))));
     stage_fact(&t->stage, "steps", json_of_int(t->step));
     stage_fact(&t->stage, "tokens", json_of_int(t->tokens));
     stage_fact(&t->stage, "epochs", json_of_int(t->epochs));

@@ -6,6 +6,7 @@
  */
 #include "trainer/gpt2_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,17 +14,25 @@
 
 /* ---- opening ---- */
 
-static void bind(struct gpt2 *m, struct weights *w)
+/* Matrices that products read are views into `narrow`, which is w->flat when all is f32. */
+static void bind(struct gpt2 *m, struct weights *w, struct tensor narrow)
 {
-    w->flat = tensor_1d(DTYPE_F32, w->flat.data, m->params.count);
     w->wte = gpt2_view(&m->params, w->flat, "wte.weight");
     w->wpe = gpt2_view(&m->params, w->flat, "wpe.weight");
     w->lnfw = gpt2_view(&m->params, w->flat, "ln_f.weight");
     w->lnfb = gpt2_view(&m->params, w->flat, "ln_f.bias");
-    w->head = m->c.tied ? w->wte : gpt2_view(&m->params, w->flat, "lm_head.weight");
+    w->head = gpt2_view(&m->params, narrow, m->c.tied ? "wte.weight" : "lm_head.weight");
+    w->head.dim[0] = m->padded;
     w->block = arena_array(&m->arena, (size_t)m->layers, sizeof *w->block);
-    for (int64_t l = 0; l < m->layers; l++)
-        gpt2_bind_block(&w->block[l], &m->params, w->flat, l);
+    for (int64_t l = 0; l < m->layers; l++) {
+        struct block *k = &w->block[l], n;
+        gpt2_bind_block(k, &m->params, w->flat, l);
+        gpt2_bind_block(&n, &m->params, narrow, l);
+        k->qkvw = n.qkvw;
+        k->projw = n.projw;
+        k->fcw = n.fcw;
+        k->outw = n.outw;
+    }
 }
 
 static void *home_of(struct gpt2 *m, const struct buffer *b, int64_t copy)
@@ -54,11 +63,14 @@ static int allocate(struct gpt2 *m, struct err *e)
                 return op_sync(m->b, e) ? -1 : err_set(e, "model: no memory");
             /* Pointers of several types are filled here; memcpy is the way the language allows. */
             memcpy(home_of(m, &list[i], k), &p, sizeof p);
+            for (int64_t l = 1; list[i].home == HOME_KEPT && list[i].copies == 1 && l < m->layers;
+                 l++)
+                memcpy(home_of(m, &list[i], l), &p, sizeof p);
         }
-    if (!m->use.train) {
-        m->kept->mid = m->kept->x;
-        m->kept->norm2 = m->kept->norm1;
-        m->last_x = m->kept->x;
+    for (int64_t l = 0; !m->use.train && l < m->layers; l++) {
+        m->kept[l].mid = m->kept[l].x;
+        m->kept[l].norm2 = m->kept[l].norm1;
+        m->last_x = m->kept[l].x;
     }
     return 0;
 }
@@ -89,31 +101,76 @@ static int check_fit(struct backend *b, const struct model_config *c, const stru
                    (long long)u->length, text, have, b->ops->name);
 }
 
-struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const struct gpt2_use *u,
+static bool has(const struct backend *b, int precision)
+{
+    switch (precision) {
+    case PRECISION_TF32:
+        return b->ops->tf32 != NULL;
+    case PRECISION_BF16:
+        return b->ops->supports(b, DTYPE_BF16) && b->ops->cast;
+    case PRECISION_FP16:
+        return b->ops->supports(b, DTYPE_F16) && b->ops->cast;
+    default:
+        return precision == PRECISION_FP32;
+    }
+}
+
+int gpt2_precision(const struct backend *b, int precision, struct err *e)
+{
+    char known[64] = "";
+    if (has(b, precision))
+        return 0;
+    for (int p = PRECISION_FP32; p <= PRECISION_FP16; p++)
+        if (has(b, p))
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                     *known ? ", " : "", precision_names[p]);
+    return err_code(e, EXIT_USAGE, "precision %s: the %s backend computes in %s only",
+                    precision_names[precision], b->ops->name, known);
+}
+
+struct gpt2_use gpt2_use_on(const struct gpt2_use *u, const char *backend)
+{
+    struct gpt2_use on = *u;
+    if (!on.prefers)
+        on.prefers = backend_prefers(backend ? backend : "cpu");
+    return on;
+}
+
+struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const struct gpt2_use *use,
                       struct err *e)
 {
     struct gpt2 *m = mem_zero(sizeof *m);
     m->b = b;
     m->c = *c;
-    m->use = *u;
-    if (params_make(&m->params, c, &m->arena, e) || check_use(c, u, e) || check_fit(b, c, u, e))
+    m->use = gpt2_use_on(use, b->ops->name);
+    const struct gpt2_use *u = &m->use;
+    if (params_make(&m->params, c, u->prefers->vocab_pad, &m->arena, e) || check_use(c, u, e) ||
+        gpt2_precision(b, u->precision, e) || check_fit(b, c, u, e))
         goto fail;
     m->width = c->width;
     m->inner = c->inner ? c->inner : 4 * c->width;
     m->heads = c->heads;
     m->layers = c->layers;
     m->vocab = c->vocab;
+    m->type = gpt2_type(u);
+    m->padded = gpt2_padded(c, u);
     m->rows = gpt2_rows(u);
-    m->head_rows = gpt2_head_rows(c, m->rows);
+    m->grad_rows = gpt2_head_rows(c, u);
+    m->head_rows = u->train ? m->grad_rows * (int64_t)dtype_size(m->type) / 4 : m->grad_rows;
+    m->head_rows = m->head_rows ? m->head_rows : 1;
     m->grain = u->grain > 0 ? u->grain : u->batch;
     if (allocate(m, e))
         goto fail;
-    bind(m, &m->w);
+    m->w.flat = tensor_1d(DTYPE_F32, m->w.flat.data, m->params.count);
+    m->copy = tensor_1d(m->type, m->copy.data, m->params.count);
+    bind(m, &m->w, m->type == DTYPE_F32 ? m->w.flat : m->copy);
     if (u->train) {
-        bind(m, &m->g);
+        m->g.flat = tensor_1d(DTYPE_F32, m->g.flat.data, m->params.count);
+        bind(m, &m->g, m->g.flat);
         m->m = tensor_1d(DTYPE_F32, m->m.data, m->params.count);
         m->v = tensor_1d(DTYPE_F32, m->v.data, m->params.count);
     }
+    op_tf32(b, u->precision == PRECISION_TF32);
     return m;
 fail:
     gpt2_free(m);
@@ -125,6 +182,7 @@ void gpt2_free(struct gpt2 *m)
     if (!m)
         return;
     arena_release(&m->arena);
+    free(m->staged);
     free(m);
 }
 
@@ -169,12 +227,24 @@ int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e)
 int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e)
 {
     op_put(m->b, flat_of(m, which), flat);
+    if (which == 'w')
+        gpt2_refresh(m, 0);
     return op_sync(m->b, e);
+}
+
+void gpt2_refresh(struct gpt2 *m, int64_t updates)
+{
+    char name[48];
+    if (m->type == DTYPE_F32)
+        return;
+    snprintf(name, sizeof name, "round/%lld", (long long)updates);
+    struct rounding r = {.key = rng_key(m->use.seed, name)};
+    op_cast(m->b, &m->copy, &m->w.flat, m->use.stochastic ? &r : NULL);
 }
 
 int gpt2_init(struct gpt2 *m, uint64_t seed, struct err *e)
 {
-    float *flat = mem_array((size_t)m->params.count, sizeof *flat);
+    float *flat = mem_zero((size_t)m->params.count * sizeof *flat); /* padding is 0 */
     /* Each tensor has its own stream, so the order of the threads decides nothing. */
 #pragma omp parallel for schedule(dynamic)
     for (int i = 0; i < m->params.n; i++) {
@@ -232,20 +302,20 @@ static int64_t group_of(const struct gpt2 *m, int64_t T)
 static void classify(struct gpt2 *m, int64_t from, int64_t n, bool grad)
 {
     struct tensor scale = tensor_1d(DTYPE_F32, m->scalars, 1);
-    int64_t C = m->width;
-    for (int64_t at = 0; at < n; at += m->head_rows) {
-        int64_t rows = n - at < m->head_rows ? n - at : m->head_rows;
-        struct tensor logits = gpt2_head(m, from + at, rows);
+    int64_t C = m->width, most = grad ? m->grad_rows : m->head_rows;
+    for (int64_t at = 0; at < n; at += most) {
+        int64_t rows = n - at < most ? n - at : most;
+        struct tensor logits = gpt2_head_as(m, grad ? m->type : DTYPE_F32, from + at, rows);
         struct tensor loss = tensor_1d(DTYPE_F32, m->loss + from + at, rows);
         struct tensor targets = tensor_1d(DTYPE_I32, m->targets + from + at, rows);
         gpt2_tell(m, -1, "logits", &logits);
-        op_classifier(m->b, &loss, &logits, &targets, &scale, grad);
+        op_classifier(m->b, &loss, &logits, &targets, &scale, grad, m->vocab);
         if (!grad)
             continue;
-        struct tensor x = tensor_2d(DTYPE_F32, m->last_norm + (from + at) * C, rows, C);
-        struct tensor dx = tensor_2d(DTYPE_F32, m->d_norm + at * C, rows, C);
-        struct tensor *dw = m->c.tied ? &m->g.wte : &m->g.head;
-        op_linear_bwd(m->b, &dx, false, dw, NULL, &logits, &x, &m->w.head, WEIGHT_OUT_IN, NULL);
+        struct tensor x = gpt2_act2(m, m->last_norm, from + at, rows, C);
+        struct tensor dx = gpt2_act2(m, m->d_norm, at, rows, C);
+        op_linear_bwd(m->b, &dx, false, &m->g.head, NULL, &logits, &x, &m->w.head, WEIGHT_OUT_IN,
+                      NULL);
     }
 }
 
@@ -286,11 +356,28 @@ int gpt2_logits(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, float 
             int64_t rows = n * T - at < m->head_rows ? n * T - at : m->head_rows;
             struct tensor t = gpt2_head(m, at, rows);
             gpt2_tell(m, -1, "logits", &t);
-            op_get(m->b, logits + (b * T + at) * m->vocab, &t);
-            if (op_sync(m->b, e))
+            if (gpt2_fetch(m, &t, logits + (b * T + at) * m->vocab, e))
                 return -1;
         }
     }
+    return 0;
+}
+
+int gpt2_fetch(struct gpt2 *m, const struct tensor *logits, float *out, struct err *e)
+{
+    int64_t n = logits->dim[0], V = m->vocab;
+    size_t room = (size_t)m->head_rows * (size_t)m->padded;
+    if (m->padded == V) {
+        op_get(m->b, out, logits);
+        return op_sync(m->b, e);
+    }
+    if (!m->staged)
+        m->staged = mem_array(room, sizeof *m->staged);
+    op_get(m->b, m->staged, logits);
+    if (op_sync(m->b, e))
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + i * V, m->staged + i * m->padded, (size_t)V * sizeof *out);
     return 0;
 }
 
@@ -314,7 +401,8 @@ int gpt2_grad(struct gpt2 *m, const struct gpt2_batch *in, float *loss, struct e
     struct tensor scale = tensor_1d(DTYPE_F32, m->scalars, 1);
     struct tensor seq = tensor_1d(DTYPE_U64, m->seq, in->B);
     struct tensor out = tensor_1d(DTYPE_F32, m->loss, N);
-    float weight = in->valid_total > 0 ? (float)(1.0 / (double)in->valid_total) : 0;
+    double scaled = in->loss_scale > 0 ? in->loss_scale : 1;
+    float weight = in->valid_total > 0 ? (float)(scaled / (double)in->valid_total) : 0;
     gpt2_put_ids(m, in->ids, in->B, in->T);
     op_put(m->b, &targets, in->targets);
     op_put(m->b, &seq, in->seq);

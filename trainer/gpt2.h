@@ -23,6 +23,7 @@ struct param {
     int64_t dim[2];
     int64_t at; /* offset in the flat vector, in elements */
     int64_t count;
+    int64_t room; /* count, and zeros that pad the head's rows; the next one begins behind them */
     double init_std; /* 0: constant init_value */
     double init_value;
     bool matrix; /* decays under the rule "matrices" */
@@ -30,10 +31,13 @@ struct param {
 struct params {
     struct param *v;
     int n;
-    int64_t count; /* all elements */
+    int64_t count; /* elements of the flat vector, padding included */
 };
-/* Builds the table. The config must be whole (vocab set). */
-int params_make(struct params *p, const struct model_config *c, struct arena *a, struct err *e);
+/* Builds the table. The config must be whole (vocab set). The head's rows (the token embedding's when
+ * it is tied) are padded to a multiple of vocab_pad, 1: not at all. */
+int params_make(struct params *p, const struct model_config *c, int64_t vocab_pad, struct arena *a,
+                struct err *e);
+/* Parameters of the model, without padding. */
 int64_t params_count(const struct model_config *c);
 int model_config_check(const struct model_config *c, struct err *e);
 
@@ -45,10 +49,21 @@ struct gpt2_use {
     /* Sequences that go back through the model at once; 0: all of a batch. Gradients are summed in
      * pieces of this size, so micro-batches that are multiples of it give equal bits. */
     int64_t grain;
+    /* Format of activations, their gradients and the weights that products read, an enum precision.
+     * Master weights, gradients of weights and moments are f32 whatever it is. */
+    int precision;
+    int recompute;   /* enum recompute: what backward computes again */
+    bool stochastic; /* the narrow copy of the weights is rounded stochastically, keyed by seed */
+    uint64_t seed;
+    const struct backend_prefers *prefers; /* NULL: those of the backend it is opened on */
 };
 struct gpt2_plan {
-    int64_t params, grads, moments, activations, logits, kv, total; /* bytes */
+    int64_t params, copy, grads, moments, activations, logits, kv, total; /* bytes */
 };
+/* u with its prefers taken from this backend (NULL: the CPU) where it has none. */
+struct gpt2_use gpt2_use_on(const struct gpt2_use *u, const char *backend);
+/* Whether b computes in this precision: "train.precision = bf16: the cpu backend has fp32 only". */
+int gpt2_precision(const struct backend *b, int precision, struct err *e);
 void gpt2_plan(const struct model_config *c, const struct gpt2_use *u, struct gpt2_plan *out);
 /* "weights 5.6 MB + gradients ...", for people. */
 void gpt2_plan_text(const struct gpt2_plan *p, char *out, size_t n);
@@ -67,6 +82,11 @@ int gpt2_init(struct gpt2 *m, uint64_t seed, struct err *e);
 /* Host copies of the flat vectors: which = 'w' weights, 'g' gradients, 'm', 'v' moments. */
 int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e);
 int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e);
+
+/* Rounds the weights into the copy that products read, as behind update number `updates` (0: fresh
+ * weights); what gpt2_put('w') and gpt2_update() do by themselves. A run that goes on calls it once,
+ * because the key of stochastic rounding holds that number. Nothing to do in fp32 and tf32. */
+void gpt2_refresh(struct gpt2 *m, int64_t updates);
 
 /* Loads weights of a checkpoint folder into the flat host vector: names with or without
  * "transformer.", fp32/fp16/bf16, attention mask buffers ignored; wrong shapes, missing or doubled
@@ -113,6 +133,7 @@ struct gpt2_batch {
     int64_t B, T;
     int64_t valid_total; /* valid targets of the global batch, all micro-batches and ranks */
     uint64_t seed, step;
+    double loss_scale; /* gradients are this much larger; 0: 1 */
 };
 int gpt2_grad(struct gpt2 *m, const struct gpt2_batch *batch, float *loss, struct err *e);
 void gpt2_zero_grad(struct gpt2 *m);
@@ -123,6 +144,7 @@ struct gpt2_update {
     int decay;         /* enum decay_rule */
     int64_t step;      /* from 1 */
     double skip_above; /* do nothing when norm is above; 0: off */
+    double loss_scale; /* what the gradients were made with; 0: 1. The norm is without it */
 };
 int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struct err *e);
 

@@ -22,8 +22,9 @@ struct tensor gpt2_view(const struct params *p, struct tensor flat, const char *
 {
     for (int i = 0; i < p->n; i++)
         if (strcmp(p->v[i].name, name) == 0)
-            return tensor_make(DTYPE_F32, (float *)flat.data + p->v[i].at, p->v[i].ndim,
-                               p->v[i].dim[0], p->v[i].dim[1], 0, 0);
+            return tensor_make(flat.type,
+                               (char *)flat.data + p->v[i].at * (int64_t)dtype_size(flat.type),
+                               p->v[i].ndim, p->v[i].dim[0], p->v[i].dim[1], 0, 0);
     return (struct tensor){0};
 }
 
@@ -48,16 +49,63 @@ void gpt2_bind_block(struct block *k, const struct params *p, struct tensor flat
     }
 }
 
-/* ---- forward ---- */
+/* ---- parts of a pass ---- */
 
-static struct tensor f2(float *p, int64_t a, int64_t b)
+struct tensor gpt2_act2(const struct gpt2 *m, void *p, int64_t row, int64_t a, int64_t b)
 {
-    return tensor_2d(DTYPE_F32, p, a, b);
+    return tensor_2d(m->type, (char *)p + row * b * (int64_t)dtype_size(m->type), a, b);
 }
 
-static struct tensor f3(float *p, int64_t a, int64_t b, int64_t c)
+struct tensor gpt2_act3(const struct gpt2 *m, void *p, int64_t row, int64_t a, int64_t b, int64_t c)
 {
-    return tensor_3d(DTYPE_F32, p, a, b, c);
+    return tensor_3d(m->type, (char *)p + row * c * (int64_t)dtype_size(m->type), a, b, c);
+}
+
+/* Sequences [from, from + p->B) of a pass. Kept buffers hold the whole pass; the branch and the
+ * gradients on the way back hold the part. */
+struct part {
+    struct gpt2 *m;
+    const struct gpt2_pass *p; /* B is the part's */
+    int64_t from;              /* first sequence */
+};
+
+static struct tensor kept3(const struct part *k, void *base, int64_t width)
+{
+    return gpt2_act3(k->m, base, k->from * k->p->T, k->p->B, k->p->T, width);
+}
+
+static struct tensor own3(const struct part *k, void *base, int64_t width)
+{
+    return gpt2_act3(k->m, base, 0, k->p->B, k->p->T, width);
+}
+
+static struct tensor stat1(const struct part *k, float *base)
+{
+    return tensor_1d(DTYPE_F32, base + k->from * k->p->T, k->p->B * k->p->T);
+}
+
+static struct tensor lse3(const struct part *k, float *base)
+{
+    int64_t heads = k->m->heads;
+    return tensor_3d(DTYPE_F32, base + k->from * k->p->T * heads, k->p->B, heads, k->p->T);
+}
+
+/* A mask is decided by (seed, step, layer, site) and the sequence, nothing else. */
+static struct dropout drop_of(const struct part *k, struct tensor *seq, int64_t layer,
+                              const char *site)
+{
+    struct dropout d = {0};
+    const struct gpt2_pass *p = k->p;
+    if (!p->train || k->m->c.dropout <= 0)
+        return d;
+    char name[96];
+    snprintf(name, sizeof name, "dropout/%llu/%lld/%s", (unsigned long long)p->step,
+             (long long)layer, site);
+    *seq = tensor_1d(DTYPE_U64, k->m->seq + k->from, p->B);
+    d.p = (float)k->m->c.dropout;
+    d.key = rng_key(p->seed, name);
+    d.seq = seq;
+    return d;
 }
 
 void gpt2_tell(struct gpt2 *m, int64_t layer, const char *name, const struct tensor *t)
@@ -72,169 +120,182 @@ void gpt2_tell(struct gpt2 *m, int64_t layer, const char *name, const struct ten
     m->watch(m->watch_ctx, full, t);
 }
 
-/* A mask is decided by (seed, step, layer, site) and the sequence, nothing else. */
-static struct dropout drop_of(struct gpt2 *m, const struct gpt2_pass *p, struct tensor *seq,
-                              int64_t layer, const char *site)
+/* ---- forward ---- */
+
+/* A residual sum and the norm that reads it: y = norm(sum), sum = x + dropout(branch). branch NULL:
+ * x is the sum already. */
+struct sum_norm {
+    void *sum, *y;
+    float *mean, *rstd;
+    const struct tensor *w, *bias;
+};
+static void sum_norm(const struct part *k, struct sum_norm n, void *x, void *branch, int64_t layer,
+                     const char *site)
 {
-    struct dropout d = {0};
-    if (!p->train || m->c.dropout <= 0)
-        return d;
-    char name[96];
-    snprintf(name, sizeof name, "dropout/%llu/%lld/%s", (unsigned long long)p->step,
-             (long long)layer, site);
-    *seq = tensor_1d(DTYPE_U64, m->seq, p->B);
-    d.p = (float)m->c.dropout;
-    d.key = rng_key(p->seed, name);
-    d.seq = seq;
-    return d;
+    struct gpt2 *m = k->m;
+    int64_t C = m->width;
+    struct tensor in = kept3(k, x, C), sum = kept3(k, n.sum, C), y = kept3(k, n.y, C), seq, add;
+    struct tensor mean = stat1(k, n.mean), rstd = stat1(k, n.rstd);
+    bool keep = m->use.train;
+    if (branch)
+        add = own3(k, branch, C);
+    op_add_norm_fwd(m->b, branch ? &sum : NULL, &y, keep ? &mean : NULL, keep ? &rstd : NULL, &in,
+                    branch ? &add : NULL, n.w, n.bias, (float)m->c.norm_eps,
+                    branch ? drop_of(k, &seq, layer, site) : (struct dropout){0});
 }
 
-/* Attention branch of block l, from k->norm1 to m->branch. */
-static void attend(struct gpt2 *m, const struct gpt2_pass *p, int64_t l, struct kept *k)
+static void write_cache(const struct part *k, int64_t l, const struct tensor *qkv)
 {
-    int64_t B = p->B, T = p->T, C = m->width;
+    struct gpt2 *m = k->m;
+    int64_t B = k->p->B, HS = m->width / m->heads, len = m->use.length;
+    size_t at = (size_t)(k->p->cache_row * len * m->width) * dtype_size(m->type);
+    struct tensor ck = tensor_make(m->type, (char *)m->cache_k[l] + at, 4, B, m->heads, len, HS);
+    struct tensor cv = tensor_make(m->type, (char *)m->cache_v[l] + at, 4, B, m->heads, len, HS);
+    struct tensor pos = tensor_1d(DTYPE_I32, m->pos, B);
+    op_kv_write(m->b, &ck, &cv, qkv, &pos, (int)m->heads);
+}
+
+/* Attention branch of block l, from norm1 to m->branch. */
+static void attend(const struct part *k, int64_t l)
+{
+    struct gpt2 *m = k->m;
+    struct kept *a = &m->kept[l];
     struct block *w = &m->w.block[l];
-    struct tensor norm = f3(k->norm1, B, T, C), qkv = f3(k->qkv, B, T, 3 * C);
-    struct tensor att = f3(k->att, B, T, C), lse = f3(k->lse, B, m->heads, T);
-    struct tensor out = f3(m->branch, B, T, C), seq;
+    struct tensor norm = kept3(k, a->norm1, m->width), qkv = kept3(k, a->qkv, 3 * m->width);
+    struct tensor att = kept3(k, a->att, m->width), lse = lse3(k, a->lse);
+    struct tensor out = own3(k, m->branch, m->width), seq;
     op_linear_fwd(m->b, &qkv, &norm, &w->qkvw, WEIGHT_IN_OUT, w->qkvb.data ? &w->qkvb : NULL, NULL);
     gpt2_tell(m, l, "qkv", &qkv);
-    if (p->cache_row >= 0) {
-        int64_t size = m->use.length * C, HS = C / m->heads;
-        struct tensor ck = tensor_make(DTYPE_F32, m->cache_k[l] + p->cache_row * size, 4, B,
-                                       m->heads, m->use.length, HS);
-        struct tensor cv = tensor_make(DTYPE_F32, m->cache_v[l] + p->cache_row * size, 4, B,
-                                       m->heads, m->use.length, HS);
-        struct tensor pos = tensor_1d(DTYPE_I32, m->pos, B);
-        op_kv_write(m->b, &ck, &cv, &qkv, &pos, (int)m->heads);
-    }
-    op_attention_fwd(m->b, &att, &lse, &qkv, (int)m->heads, drop_of(m, p, &seq, l, "attention"));
+    if (k->p->cache_row >= 0)
+        write_cache(k, l, &qkv);
+    op_attention_fwd(m->b, &att, &lse, &qkv, (int)m->heads, drop_of(k, &seq, l, "attention"));
     gpt2_tell(m, l, "att", &att);
     op_linear_fwd(m->b, &out, &att, &w->projw, WEIGHT_IN_OUT, &w->projb, NULL);
     gpt2_tell(m, l, "proj", &out);
 }
 
-/* MLP branch of block l, from norm2 to m->branch. */
-static void mlp(struct gpt2 *m, const struct gpt2_pass *p, int64_t l, struct kept *k)
+/* First half of the MLP branch of block l, from norm2 to act. */
+static void expand(const struct part *k, int64_t l)
 {
-    int64_t B = p->B, T = p->T, C = m->width, F = m->inner;
+    struct gpt2 *m = k->m;
+    struct kept *a = &m->kept[l];
     struct block *w = &m->w.block[l];
-    struct tensor norm = f3(k->norm2, B, T, C), act = f3(k->act, B, T, F);
-    struct tensor out = f3(m->branch, B, T, C);
-    struct tensor pre = f3(k->pre, B, T, F);
+    struct tensor norm = kept3(k, a->norm2, m->width), act = kept3(k, a->act, m->inner);
+    struct tensor pre = kept3(k, a->pre, m->inner);
     op_linear_fwd(m->b, &act, &norm, &w->fcw, WEIGHT_IN_OUT, &w->fcb, &pre);
     gpt2_tell(m, l, "pre", &pre);
     gpt2_tell(m, l, "act", &act);
+}
+
+static void contract(const struct part *k, int64_t l)
+{
+    struct gpt2 *m = k->m;
+    struct block *w = &m->w.block[l];
+    struct tensor act = kept3(k, m->kept[l].act, m->inner), out = own3(k, m->branch, m->width);
     op_linear_fwd(m->b, &out, &act, &w->outw, WEIGHT_IN_OUT, &w->outb, NULL);
     gpt2_tell(m, l, "mlp", &out);
 }
 
-static struct kept *kept_of(struct gpt2 *m, int64_t l)
+/* Block l but for its last product. x: the residual before it; branch NULL: the residual that block
+ * l reads is in its kept x already, because backward computes the block again. */
+static void run_block(const struct part *k, int64_t l, void *x, void *branch)
 {
-    return &m->kept[m->use.train ? l : 0];
+    struct gpt2 *m = k->m;
+    struct kept *a = &m->kept[l];
+    struct block *w = &m->w.block[l];
+    struct sum_norm n1 = {a->x, a->norm1, a->mean1, a->rstd1, &w->ln1w, &w->ln1b};
+    struct sum_norm n2 = {a->mid, a->norm2, a->mean2, a->rstd2, &w->ln2w, &w->ln2b};
+    struct tensor t;
+    sum_norm(k, n1, x, branch, l - 1, "mlp");
+    gpt2_tell(m, l, "x", (t = kept3(k, a->x, m->width), &t));
+    gpt2_tell(m, l, "ln_1", (t = kept3(k, a->norm1, m->width), &t));
+    attend(k, l);
+    sum_norm(k, n2, a->x, m->branch, l, "proj");
+    gpt2_tell(m, l, "mid", (t = kept3(k, a->mid, m->width), &t));
+    gpt2_tell(m, l, "ln_2", (t = kept3(k, a->norm2, m->width), &t));
+    expand(k, l);
 }
 
+/* The last product's output joins the residual in the norm of the block behind. With recomputation of
+ * layers mid is shared: what reads it comes before the next block writes it. */
 void gpt2_forward(struct gpt2 *m, const struct gpt2_pass *p)
 {
-    int64_t B = p->B, T = p->T, N = B * T, C = m->width;
-    float eps = (float)m->c.norm_eps;
-    struct tensor ids = tensor_2d(DTYPE_I32, m->ids, B, T), seq;
-    struct tensor branch = f3(m->branch, B, T, C), x = f3(kept_of(m, 0)->x, B, T, C);
-    op_embed_fwd(m->b, &x, &ids, &m->w.wte, &m->w.wpe, NULL, drop_of(m, p, &seq, 0, "embed"));
+    struct part k = {m, p, 0};
+    struct tensor ids = tensor_2d(DTYPE_I32, m->ids, p->B, p->T), seq;
+    struct tensor x = kept3(&k, m->kept->x, m->width);
+    void *before = m->kept->x;
+    op_embed_fwd(m->b, &x, &ids, &m->w.wte, &m->w.wpe, NULL, drop_of(&k, &seq, 0, "embed"));
     gpt2_tell(m, -1, "embed", &x);
     for (int64_t l = 0; l < m->layers; l++) {
-        struct kept *k = kept_of(m, l);
-        struct block *w = &m->w.block[l];
-        struct tensor norm1 = f3(k->norm1, B, T, C), norm2 = f3(k->norm2, B, T, C);
-        struct tensor mid = f3(k->mid, B, T, C), here = f3(k->x, B, T, C);
-        struct tensor mean1 = tensor_1d(DTYPE_F32, k->mean1, N), mean2 = mean1;
-        struct tensor rstd1 = tensor_1d(DTYPE_F32, k->rstd1, N), rstd2 = rstd1;
-        mean2.data = k->mean2;
-        rstd2.data = k->rstd2;
-        bool keep = m->use.train;
-        op_add_norm_fwd(m->b, l ? &here : NULL, &norm1, keep ? &mean1 : NULL, keep ? &rstd1 : NULL,
-                        &x, l ? &branch : NULL, &w->ln1w, &w->ln1b, eps,
-                        l ? drop_of(m, p, &seq, l - 1, "mlp") : (struct dropout){0});
-        gpt2_tell(m, l, "x", &here);
-        gpt2_tell(m, l, "ln_1", &norm1);
-        attend(m, p, l, k);
-        op_add_norm_fwd(m->b, &mid, &norm2, keep ? &mean2 : NULL, keep ? &rstd2 : NULL, &here,
-                        &branch, &w->ln2w, &w->ln2b, eps, drop_of(m, p, &seq, l, "proj"));
-        gpt2_tell(m, l, "mid", &mid);
-        gpt2_tell(m, l, "ln_2", &norm2);
-        mlp(m, p, l, k);
-        x = mid;
+        run_block(&k, l, before, l ? m->branch : NULL);
+        contract(&k, l);
+        before = m->kept[l].mid;
     }
-    struct tensor last = f3(m->last_x, B, T, C), norm = f3(m->last_norm, B, T, C);
-    struct tensor mean = tensor_1d(DTYPE_F32, m->last_mean, N);
-    struct tensor rstd = tensor_1d(DTYPE_F32, m->last_rstd, N);
-    op_add_norm_fwd(m->b, &last, &norm, m->use.train ? &mean : NULL, m->use.train ? &rstd : NULL,
-                    &x, &branch, &m->w.lnfw, &m->w.lnfb, eps,
-                    drop_of(m, p, &seq, m->layers - 1, "mlp"));
-    gpt2_tell(m, -1, "out", &last);
-    gpt2_tell(m, -1, "ln_f", &norm);
+    struct sum_norm last = {m->last_x,    m->last_norm, m->last_mean,
+                            m->last_rstd, &m->w.lnfw,   &m->w.lnfb};
+    struct tensor t;
+    sum_norm(&k, last, before, m->branch, m->layers - 1, "mlp");
+    gpt2_tell(m, -1, "out", (t = kept3(&k, m->last_x, m->width), &t));
+    gpt2_tell(m, -1, "ln_f", (t = kept3(&k, m->last_norm, m->width), &t));
 }
 
 /* ---- backward: n sequences from number `from` of the pass on ---- */
 
-/* One way back through a part of a pass. Gradient buffers hold the part, kept ones the pass. */
-struct back {
-    struct gpt2 *m;
-    const struct gpt2_pass *p; /* B is the part's */
-    int64_t from;              /* first sequence */
-};
-
-static struct tensor kept3(const struct back *k, float *base, int64_t width)
+/* What backward reads of block l and was not kept. */
+static void compute_again(const struct part *k, int64_t l)
 {
-    return f3(base + k->from * k->p->T * width, k->p->B, k->p->T, width);
-}
-
-static struct dropout back_drop(const struct back *k, struct tensor *seq, int64_t layer,
-                                const char *site)
-{
-    struct dropout d = drop_of(k->m, k->p, seq, layer, site);
-    if (d.p > 0)
-        seq->data = k->m->seq + k->from;
-    return d;
+    struct gpt2 *m = k->m;
+    struct kept *a = &m->kept[l];
+    gpt2_watch_fn *watch = m->watch;
+    if (m->use.recompute == RECOMPUTE_NONE)
+        return;
+    m->watch = NULL; /* it was told */
+    if (m->use.recompute == RECOMPUTE_LAYER)
+        run_block(k, l, a->x, NULL);
+    else {
+        struct tensor act = kept3(k, a->act, m->inner), pre = kept3(k, a->pre, m->inner);
+        op_gelu_fwd(m->b, &act, &pre);
+    }
+    m->watch = watch;
 }
 
 /* Back through a residual sum and the norm that read it: d_norm is the gradient of the norm's
  * output, d_res that of the sum. Returns the gradient of the branch: d_res itself when nothing was
  * dropped from it, else the masked copy in d_branch. */
 struct back_norm {
-    float *sum, *mean, *rstd;
+    void *sum;
+    float *mean, *rstd;
     const struct tensor *w;
     struct tensor *dw, *dbias;
 };
-static struct tensor back_sum(const struct back *k, struct back_norm n, int64_t layer,
+static struct tensor back_sum(const struct part *k, struct back_norm n, int64_t layer,
                               const char *site)
 {
     struct gpt2 *m = k->m;
-    int64_t B = k->p->B, T = k->p->T, C = m->width;
-    struct tensor d_res = f3(m->d_res, B, T, C), d_branch = f3(m->d_branch, B, T, C);
-    struct tensor d_norm = f3(m->d_norm, B, T, C), x = kept3(k, n.sum, C), seq;
-    struct tensor mean = tensor_1d(DTYPE_F32, n.mean + k->from * T, B * T);
-    struct tensor rstd = tensor_1d(DTYPE_F32, n.rstd + k->from * T, B * T);
-    struct dropout drop = site ? back_drop(k, &seq, layer, site) : (struct dropout){0};
+    int64_t C = m->width;
+    struct tensor d_res = own3(k, m->d_res, C), d_branch = own3(k, m->d_branch, C);
+    struct tensor d_norm = own3(k, m->d_norm, C), x = kept3(k, n.sum, C), seq;
+    struct tensor mean = stat1(k, n.mean), rstd = stat1(k, n.rstd);
+    struct dropout drop = site ? drop_of(k, &seq, layer, site) : (struct dropout){0};
     op_add_norm_bwd(m->b, &d_res, drop.p > 0 ? &d_branch : NULL, n.dw, n.dbias, &d_norm, &x, &mean,
                     &rstd, n.w, drop);
     return drop.p > 0 ? d_branch : d_res;
 }
 
-static void back_block(const struct back *k, int64_t l, struct tensor *d_branch)
+static void back_block(const struct part *k, int64_t l, struct tensor *d_branch)
 {
     struct gpt2 *m = k->m;
-    int64_t B = k->p->B, T = k->p->T, C = m->width, F = m->inner;
+    int64_t C = m->width, F = m->inner;
     struct kept *a = &m->kept[l];
     struct block *w = &m->w.block[l], *g = &m->g.block[l];
-    struct tensor d_norm = f3(m->d_norm, B, T, C), d_act = f3(m->d_act, B, T, F);
-    struct tensor d_qkv = f3(m->d_qkv, B, T, 3 * C), act = kept3(k, a->act, F);
+    struct tensor d_norm = own3(k, m->d_norm, C), d_act = own3(k, m->d_act, F);
+    struct tensor d_qkv = own3(k, m->d_qkv, 3 * C), act = kept3(k, a->act, F);
     struct tensor pre = kept3(k, a->pre, F), norm1 = kept3(k, a->norm1, C);
     struct tensor norm2 = kept3(k, a->norm2, C), att = kept3(k, a->att, C);
-    struct tensor qkv = kept3(k, a->qkv, 3 * C), seq;
-    struct tensor lse = f3(a->lse + k->from * T * m->heads, B, m->heads, T);
+    struct tensor qkv = kept3(k, a->qkv, 3 * C), lse = lse3(k, a->lse), seq;
     struct back_norm n2 = {a->mid, a->mean2, a->rstd2, &w->ln2w, &g->ln2w, &g->ln2b};
     struct back_norm n1 = {a->x, a->mean1, a->rstd1, &w->ln1w, &g->ln1w, &g->ln1b};
+    compute_again(k, l);
     op_linear_bwd(m->b, &d_act, false, &g->outw, &g->outb, d_branch, &act, &w->outw, WEIGHT_IN_OUT,
                   NULL);
     op_linear_bwd(m->b, &d_norm, false, &g->fcw, &g->fcb, &d_act, &norm2, &w->fcw, WEIGHT_IN_OUT,
@@ -243,7 +304,7 @@ static void back_block(const struct back *k, int64_t l, struct tensor *d_branch)
     op_linear_bwd(m->b, &d_norm, false, &g->projw, &g->projb, &d_proj, &att, &w->projw,
                   WEIGHT_IN_OUT, NULL);
     op_attention_bwd(m->b, &d_qkv, &d_norm, &att, &qkv, &lse, (int)m->heads,
-                     back_drop(k, &seq, l, "attention"));
+                     drop_of(k, &seq, l, "attention"));
     op_linear_bwd(m->b, &d_norm, false, &g->qkvw, g->qkvb.data ? &g->qkvb : NULL, &d_qkv, &norm1,
                   &w->qkvw, WEIGHT_IN_OUT, NULL);
     *d_branch = back_sum(k, n1, l - 1, l ? "mlp" : NULL);
@@ -251,10 +312,10 @@ static void back_block(const struct back *k, int64_t l, struct tensor *d_branch)
 
 void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p, int64_t from, int64_t n)
 {
-    struct gpt2_pass part = *p;
-    part.B = n;
-    struct back k = {m, &part, from};
-    struct tensor d_res = f3(m->d_res, n, p->T, m->width), seq;
+    struct gpt2_pass of = *p;
+    of.B = n;
+    struct part k = {m, &of, from};
+    struct tensor d_res = own3(&k, m->d_res, m->width), seq;
     struct tensor ids = tensor_2d(DTYPE_I32, m->ids + from * p->T, n, p->T);
     struct back_norm last = {m->last_x,  m->last_mean, m->last_rstd,
                              &m->w.lnfw, &m->g.lnfw,   &m->g.lnfb};
@@ -262,7 +323,7 @@ void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p, int64_t from, int6
     struct tensor d_branch = back_sum(&k, last, m->layers - 1, "mlp");
     for (int64_t l = m->layers; l-- > 0;)
         back_block(&k, l, &d_branch);
-    op_embed_bwd(m->b, &m->g.wte, &m->g.wpe, &d_res, &ids, back_drop(&k, &seq, 0, "embed"));
+    op_embed_bwd(m->b, &m->g.wte, &m->g.wpe, &d_res, &ids, drop_of(&k, &seq, 0, "embed"));
 }
 
 /* ---- decoding: one position a row ---- */
@@ -274,12 +335,13 @@ static void step_block(struct gpt2 *m, int64_t l, int64_t B)
     struct block *w = &m->w.block[l];
     float eps = (float)m->c.norm_eps;
     struct dropout none = {0};
-    struct tensor x = f3(k->x, B, 1, C), norm = f3(k->norm1, B, 1, C), att = f2(k->att, B, C);
-    struct tensor branch = f3(m->branch, B, 1, C);
-    struct tensor qkv = f2(k->qkv, B, 3 * C);
-    struct tensor act = f2(k->act, B, m->inner), pre = f2(k->pre, B, m->inner);
-    struct tensor ck = tensor_make(DTYPE_F32, m->cache_k[l], 4, B, m->heads, m->use.length, HS);
-    struct tensor cv = tensor_make(DTYPE_F32, m->cache_v[l], 4, B, m->heads, m->use.length, HS);
+    struct tensor x = gpt2_act3(m, k->x, 0, B, 1, C), norm = gpt2_act3(m, k->norm1, 0, B, 1, C);
+    struct tensor branch = gpt2_act3(m, m->branch, 0, B, 1, C);
+    struct tensor att = gpt2_act2(m, k->att, 0, B, C), qkv = gpt2_act2(m, k->qkv, 0, B, 3 * C);
+    struct tensor act = gpt2_act2(m, k->act, 0, B, m->inner);
+    struct tensor pre = gpt2_act2(m, k->pre, 0, B, m->inner);
+    struct tensor ck = tensor_make(m->type, m->cache_k[l], 4, B, m->heads, m->use.length, HS);
+    struct tensor cv = tensor_make(m->type, m->cache_v[l], 4, B, m->heads, m->use.length, HS);
     struct tensor pos = tensor_1d(DTYPE_I32, m->pos, B);
     op_add_norm_fwd(m->b, l ? &x : NULL, &norm, NULL, NULL, &x, l ? &branch : NULL, &w->ln1w,
                     &w->ln1b, eps, none);
@@ -294,8 +356,9 @@ static void step_block(struct gpt2 *m, int64_t l, int64_t B)
 void gpt2_forward_step(struct gpt2 *m, const int32_t *pos, int64_t B)
 {
     int64_t C = m->width;
-    struct tensor x = f3(m->kept->x, B, 1, C), norm = f3(m->last_norm, B, 1, C);
-    struct tensor branch = f3(m->branch, B, 1, C);
+    struct tensor x = gpt2_act3(m, m->kept->x, 0, B, 1, C);
+    struct tensor norm = gpt2_act3(m, m->last_norm, 0, B, 1, C);
+    struct tensor branch = gpt2_act3(m, m->branch, 0, B, 1, C);
     struct tensor ids = tensor_2d(DTYPE_I32, m->ids, B, 1), at = tensor_1d(DTYPE_I32, m->pos, B);
     op_embed_fwd(m->b, &x, &ids, &m->w.wte, &m->w.wpe, &at, (struct dropout){0});
     op_put(m->b, &at, pos); /* idle rows are idle from here on */
@@ -305,10 +368,15 @@ void gpt2_forward_step(struct gpt2 *m, const int32_t *pos, int64_t B)
                     (float)m->c.norm_eps, (struct dropout){0});
 }
 
-struct tensor gpt2_head(struct gpt2 *m, int64_t from, int64_t n)
+struct tensor gpt2_head_as(struct gpt2 *m, enum dtype type, int64_t from, int64_t n)
 {
-    struct tensor x = f2(m->last_norm + from * m->width, n, m->width);
-    struct tensor logits = f2(m->logits, n, m->vocab);
+    struct tensor x = gpt2_act2(m, m->last_norm, from, n, m->width);
+    struct tensor logits = tensor_2d(type, m->logits, n, m->padded);
     op_linear_fwd(m->b, &logits, &x, &m->w.head, WEIGHT_OUT_IN, NULL, NULL);
     return logits;
+}
+
+struct tensor gpt2_head(struct gpt2 *m, int64_t from, int64_t n)
+{
+    return gpt2_head_as(m, DTYPE_F32, from, n);
 }

@@ -39,8 +39,7 @@ int gpt2_prefill_at(struct gpt2 *m, int64_t row, const int32_t *ids, const int32
         gpt2_forward(m, &p);
         for (int64_t i = 0; i < n && !rc; i++) {
             struct tensor t = gpt2_head(m, i * T + len[b + i] - 1, 1);
-            op_get(m->b, logits + (b + i) * m->vocab, &t);
-            rc = op_sync(m->b, e);
+            rc = gpt2_fetch(m, &t, logits + (b + i) * m->vocab, e);
         }
     }
     free(zero);
@@ -78,8 +77,7 @@ int gpt2_prefill_each(struct gpt2 *m, int64_t row, const int32_t *ids, int64_t l
         n = n < most ? n : most;
         n = n < T - at ? n : T - at;
         struct tensor t = gpt2_head(m, at, n);
-        op_get(m->b, logits, &t);
-        rc = op_sync(m->b, e);
+        rc = gpt2_fetch(m, &t, logits, e);
         for (int64_t i = 0; i < want && !rc; i++)
             rc = each(ctx, at + i, logits + i * m->vocab, e);
         at += want;
@@ -122,8 +120,7 @@ int gpt2_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B,
     for (int64_t b = 0; b < B; b += m->head_rows) {
         int64_t n = B - b < m->head_rows ? B - b : m->head_rows;
         struct tensor out = gpt2_head(m, b, n);
-        op_get(m->b, logits + b * m->vocab, &out);
-        if (op_sync(m->b, e))
+        if (gpt2_fetch(m, &out, logits + b * m->vocab, e))
             return -1;
     }
     return 0;

@@ -1,19 +1,15 @@
 /* gpt2_plan: what a model needs before it is allocated.
  *
  * gpt2_buffers() is the one list of buffers: the plan sums it and gpt2_new() allocates it, so the
- * two cannot differ. While training, each block keeps what its backward pass reads (16 C + 2 inner
- * - 8 C floats a row for the usual inner = 4 C); otherwise all blocks share one set. Logits exist
- * for a few rows at a time: rows x vocabulary would be the largest buffer of all.
+ * two cannot differ. While training, each block keeps what its backward pass reads (8 C + 2 inner
+ * elements a row) but for what it computes again, which all blocks share; otherwise all blocks share
+ * one set. Logits exist for a part of the rows at a time: rows x vocabulary would be the largest
+ * buffer of all. How many suits a device is in its prefers.
  */
 #include "trainer/gpt2_private.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Logits at once, in elements: 32 MiB, around the size of a last-level cache. */
-#define LOGITS_ELEMENTS ((int64_t)8 << 20)
-/* Rows of one pass while not training: enough to keep matrix products efficient. */
-#define PASS_ROWS 4096
 
 static int64_t max64(int64_t a, int64_t b)
 {
@@ -30,15 +26,28 @@ int64_t gpt2_rows(const struct gpt2_use *u)
     int64_t all = u->batch * u->length;
     if (u->train)
         return all;
-    return min64(all, max64(PASS_ROWS, max64(u->length, u->batch)));
+    return min64(all, max64(u->prefers->eval_rows, max64(u->length, u->batch)));
 }
 
-int64_t gpt2_head_rows(const struct model_config *c, int64_t rows)
+int64_t gpt2_head_rows(const struct model_config *c, const struct gpt2_use *u)
 {
-    int64_t n = max64(64, LOGITS_ELEMENTS / max64(1, c->vocab));
+    int64_t n = max64(64, u->prefers->logits / max64(1, gpt2_padded(c, u)));
     if (n > 16)
         n -= n % 16;
-    return min64(n, rows);
+    return min64(n, gpt2_rows(u));
+}
+
+enum dtype gpt2_type(const struct gpt2_use *u)
+{
+    return u->precision == PRECISION_BF16   ? DTYPE_BF16
+           : u->precision == PRECISION_FP16 ? DTYPE_F16
+                                            : DTYPE_F32;
+}
+
+int64_t gpt2_padded(const struct model_config *c, const struct gpt2_use *u)
+{
+    int64_t m = u->prefers->vocab_pad;
+    return (c->vocab + m - 1) / m * m;
 }
 
 struct list_of {
@@ -52,41 +61,63 @@ static void add(struct list_of *l, enum buffer_kind kind, int64_t bytes, int64_t
     l->v[l->n++] = (struct buffer){kind, bytes, copies, home, at};
 }
 
+/* Activations w and f wide are of the model's type, statistics f32. */
 static void add_kept(struct list_of *l, const struct model_config *c, const struct gpt2_use *u,
                      int64_t rows)
 {
-    int64_t f = c->inner ? c->inner : 4 * c->width, row = rows * 4;
-    int64_t w = row * c->width, copies = u->train ? c->layers : 1;
-#define KEPT(member, bytes)                                                                        \
-    add(l, BUFFER_ACTS, (bytes), copies, HOME_KEPT, offsetof(struct kept, member))
-    KEPT(x, w);
-    KEPT(norm1, w);
-    KEPT(qkv, 3 * w);
-    KEPT(att, w);
-    KEPT(pre, row * f);
-    KEPT(act, row * f);
-    KEPT(lse, row * c->heads);
+    int64_t each = rows * (int64_t)dtype_size(gpt2_type(u)), row = rows * 4;
+    int64_t w = each * c->width, f = each * (c->inner ? c->inner : 4 * c->width);
+    int64_t all = u->train ? c->layers : 1;
+    int64_t act = u->recompute == RECOMPUTE_NONE ? all : 1;
+    int64_t rest = u->recompute == RECOMPUTE_LAYER ? 1 : all;
+#define KEPT(member, bytes, copies)                                                                \
+    add(l, BUFFER_ACTS, (bytes), (copies), HOME_KEPT, offsetof(struct kept, member))
+    KEPT(x, w, all);
+    KEPT(norm1, w, rest);
+    KEPT(qkv, 3 * w, rest);
+    KEPT(att, w, rest);
+    KEPT(pre, f, rest);
+    KEPT(act, f, act);
+    KEPT(lse, row * c->heads, rest);
     if (u->train) {
-        KEPT(mid, w);
-        KEPT(norm2, w);
-        KEPT(mean1, row);
-        KEPT(rstd1, row);
-        KEPT(mean2, row);
-        KEPT(rstd2, row);
+        KEPT(mid, w, rest);
+        KEPT(norm2, w, rest);
+        KEPT(mean1, row, rest);
+        KEPT(rstd1, row, rest);
+        KEPT(mean2, row, rest);
+        KEPT(rstd2, row, rest);
     }
 #undef KEPT
 }
 
-int gpt2_buffers(const struct model_config *c, const struct gpt2_use *u, struct buffer *out)
+/* Bytes of logits: f32 without training; else in the model's type, and f32 for validation in the same
+ * place, at least one row. */
+static int64_t logits_bytes(const struct model_config *c, const struct gpt2_use *u)
+{
+    int64_t each = u->train ? (int64_t)dtype_size(gpt2_type(u)) : 4;
+    return max64(gpt2_head_rows(c, u) * each, 4) * gpt2_padded(c, u);
+}
+
+/* Elements of the flat vector. */
+static int64_t flat_count(const struct model_config *c, const struct gpt2_use *u)
+{
+    return params_count(c) + (gpt2_padded(c, u) - c->vocab) * c->width;
+}
+
+int gpt2_buffers(const struct model_config *c, const struct gpt2_use *use, struct buffer *out)
 {
     struct list_of l = {out, 0};
-    int64_t rows = gpt2_rows(u), row = rows * 4, w = row * c->width;
+    struct gpt2_use on = gpt2_use_on(use, NULL), *u = &on;
+    int64_t size = (int64_t)dtype_size(gpt2_type(u));
+    int64_t rows = gpt2_rows(u), row = rows * 4, w = rows * size * c->width;
     int64_t grain = u->grain > 0 && u->grain < u->batch ? u->grain : u->batch;
-    int64_t back = grain * u->length * 4 * c->width;
-    int64_t f = c->inner ? c->inner : 4 * c->width, flat = params_count(c) * 4;
+    int64_t back = grain * u->length * size * c->width;
+    int64_t f = c->inner ? c->inner : 4 * c->width, flat = flat_count(c, u) * 4;
 #define ONE(kind, member, bytes)                                                                   \
     add(&l, (kind), (bytes), 1, HOME_MODEL, offsetof(struct gpt2, member))
     ONE(BUFFER_PARAMS, w.flat.data, flat);
+    if (size < 4)
+        ONE(BUFFER_COPY, copy.data, flat / 4 * size);
     if (u->train) {
         ONE(BUFFER_GRADS, g.flat.data, flat);
         ONE(BUFFER_MOMENTS, m.data, flat);
@@ -111,9 +142,9 @@ int gpt2_buffers(const struct model_config *c, const struct gpt2_use *u, struct 
     ONE(BUFFER_ACTS, pos, u->batch * 4);
     ONE(BUFFER_ACTS, seq, u->batch * 8);
     ONE(BUFFER_ACTS, scalars, 64);
-    ONE(BUFFER_LOGITS, logits, gpt2_head_rows(c, rows) * c->vocab * 4);
+    ONE(BUFFER_LOGITS, logits, logits_bytes(c, u));
     if (u->decode) {
-        int64_t cache = u->batch * u->length * c->width * 4;
+        int64_t cache = u->batch * u->length * c->width * size;
         add(&l, BUFFER_KV, cache, c->layers, HOME_CACHE_K, 0);
         add(&l, BUFFER_KV, cache, c->layers, HOME_CACHE_V, 0);
     }
@@ -126,9 +157,13 @@ void gpt2_plan(const struct model_config *c, const struct gpt2_use *u, struct gp
     struct buffer list[BUFFERS];
     int n = gpt2_buffers(c, u, list);
     memset(out, 0, sizeof *out);
-    int64_t *sum[] = {[BUFFER_PARAMS] = &out->params,   [BUFFER_GRADS] = &out->grads,
-                      [BUFFER_MOMENTS] = &out->moments, [BUFFER_ACTS] = &out->activations,
-                      [BUFFER_LOGITS] = &out->logits,   [BUFFER_KV] = &out->kv};
+    int64_t *sum[] = {[BUFFER_PARAMS] = &out->params,
+                      [BUFFER_COPY] = &out->copy,
+                      [BUFFER_GRADS] = &out->grads,
+                      [BUFFER_MOMENTS] = &out->moments,
+                      [BUFFER_ACTS] = &out->activations,
+                      [BUFFER_LOGITS] = &out->logits,
+                      [BUFFER_KV] = &out->kv};
     for (int i = 0; i < n; i++) {
         *sum[list[i].kind] += list[i].bytes * list[i].copies;
         out->total += list[i].bytes * list[i].copies;
@@ -152,8 +187,9 @@ void gpt2_plan_text(const struct gpt2_plan *p, char *out, size_t n)
     const struct {
         const char *name;
         int64_t bytes;
-    } parts[] = {{"weights", p->params},          {"gradients", p->grads}, {"moments", p->moments},
-                 {"activations", p->activations}, {"logits", p->logits},   {"KV cache", p->kv}};
+    } parts[] = {{"weights", p->params},  {"their copy", p->copy},         {"gradients", p->grads},
+                 {"moments", p->moments}, {"activations", p->activations}, {"logits", p->logits},
+                 {"KV cache", p->kv}};
     char size[32];
     gpt2_size_text(p->total, size);
     size_t at = (size_t)snprintf(out, n, "%s", size);

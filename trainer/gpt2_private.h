@@ -9,25 +9,28 @@
 #include "trainer/gpt2.h"
 #include "trainer/ops.h"
 
-/* Weights (or gradients) of one block: views into the flat vector. qkvb.data NULL: no bias. */
+/* Weights (or gradients) of one block: views into the flat vector, matrices of a narrow model into
+ * its copy. qkvb.data NULL: no bias. */
 struct block {
     struct tensor ln1w, ln1b, qkvw, qkvb, projw, projb, ln2w, ln2b, fcw, fcb, outw, outb;
 };
 struct weights {
-    struct tensor flat, wte, wpe, lnfw, lnfb, head; /* head: wte when tied */
+    struct tensor flat, wte, wpe, lnfw, lnfb, head; /* head: with padding; wte when tied */
     struct block *block;
 };
 
-/* What a block keeps for its backward pass. While not training all blocks share one of these, and
- * x, mid are the same storage: the residual stream is updated in place. */
+/* What a block keeps for its backward pass, in the type of the activations but for the statistics.
+ * What is computed again is shared by all blocks; while not training everything is, and x, mid are
+ * the same storage: the residual stream is updated in place. */
 struct kept {
-    float *x, *norm1, *qkv, *att, *mid, *norm2, *pre, *act;
+    void *x, *norm1, *qkv, *att, *mid, *norm2, *pre, *act;
     float *mean1, *rstd1, *mean2, *rstd2, *lse;
 };
 
 enum { BUFFERS = 48 };
 enum buffer_kind {
     BUFFER_PARAMS,
+    BUFFER_COPY,
     BUFFER_GRADS,
     BUFFER_MOMENTS,
     BUFFER_ACTS,
@@ -37,7 +40,7 @@ enum buffer_kind {
 enum buffer_home { HOME_MODEL, HOME_KEPT, HOME_CACHE_K, HOME_CACHE_V };
 struct buffer {
     enum buffer_kind kind;
-    int64_t bytes, copies; /* copies: one a block */
+    int64_t bytes, copies; /* copies: one a block; 1 in HOME_KEPT: shared by all */
     enum buffer_home home; /* where its pointer goes: in struct gpt2, in kept[i], cache_x[i] */
     size_t at;             /* offset of the pointer there */
 };
@@ -49,26 +52,35 @@ struct gpt2 {
     struct arena arena;
     struct params params;
     int64_t width, inner, heads, layers, vocab;
+    enum dtype type;   /* of activations and of the weights that products read */
+    int64_t padded;    /* rows of the head */
     int64_t rows;      /* most rows (B x T) of one pass */
-    int64_t head_rows; /* rows whose logits are there at once */
+    int64_t head_rows; /* rows whose logits are there at once, in f32 */
+    int64_t grad_rows; /* the same in the type of the activations, for training */
     int64_t grain;     /* sequences that go back at once */
     struct weights w, g;
-    struct tensor m, v;                                /* moments, flat */
-    struct kept *kept;                                 /* layers of them, or one */
-    float *last_x, *last_norm, *last_mean, *last_rstd; /* behind the last block */
-    float *branch; /* output of a branch before it joins the residual */
-    float *d_res, *d_branch, *d_norm, *d_qkv, *d_act; /* gradients on the way back */
-    float *logits, *loss, *scalars;                   /* scalars: scale, sum, skip */
+    struct tensor m, v;       /* moments, flat */
+    struct tensor copy;       /* the weights in `type`; data NULL: it is f32 */
+    struct kept *kept;        /* one a block */
+    void *last_x, *last_norm; /* behind the last block */
+    float *last_mean, *last_rstd;
+    void *branch; /* output of a branch before it joins the residual */
+    void *d_res, *d_branch, *d_norm, *d_qkv, *d_act; /* gradients on the way back */
+    void *logits;
+    float *loss, *scalars; /* scalars: scale, sum, skip */
+    float *staged;         /* host: padded rows of logits on their way out */
     int32_t *ids, *targets, *pos;
     uint64_t *seq;
-    float **cache_k, **cache_v; /* one each a block: [batch, heads, length, head size] */
+    void **cache_k, **cache_v; /* one each a block: [batch, heads, length, head size] */
     gpt2_watch_fn *watch;
     void *watch_ctx;
 };
 
 /* Rows (B x T) that one pass may hold, and rows of logits at once. */
 int64_t gpt2_rows(const struct gpt2_use *u);
-int64_t gpt2_head_rows(const struct model_config *c, int64_t rows);
+int64_t gpt2_head_rows(const struct model_config *c, const struct gpt2_use *u);
+enum dtype gpt2_type(const struct gpt2_use *u);
+int64_t gpt2_padded(const struct model_config *c, const struct gpt2_use *u);
 /* All buffers of a use, BUFFERS at most; returns how many. */
 int gpt2_buffers(const struct model_config *c, const struct gpt2_use *u, struct buffer *out);
 
@@ -83,11 +95,19 @@ void gpt2_forward(struct gpt2 *m, const struct gpt2_pass *p);
 /* One position a row against the cache; m->pos holds the positions with 0 for idle rows, pos < 0
  * for them. B <= batch. */
 void gpt2_forward_step(struct gpt2 *m, const int32_t *pos, int64_t B);
-/* A tensor of the table in a flat vector; data NULL: not there. */
+/* Activations over rows of `p` from `row` on: [a, b], [a, b, c]; a row is of the last dimension. */
+struct tensor gpt2_act2(const struct gpt2 *m, void *p, int64_t row, int64_t a, int64_t b);
+struct tensor gpt2_act3(const struct gpt2 *m, void *p, int64_t row, int64_t a, int64_t b,
+                        int64_t c);
+/* A tensor of the table in a flat vector, of that one's type; data NULL: not there. */
 struct tensor gpt2_view(const struct params *p, struct tensor flat, const char *name);
 void gpt2_bind_block(struct block *k, const struct params *p, struct tensor flat, int64_t l);
-/* Logits of rows [from, from + n) of last_norm into m->logits, n <= head_rows. */
+/* Logits of rows [from, from + n) of last_norm into m->logits, [n, padded]: f32, n <= head_rows; or of
+ * the activations' type, n <= grad_rows. */
 struct tensor gpt2_head(struct gpt2 *m, int64_t from, int64_t n);
+struct tensor gpt2_head_as(struct gpt2 *m, enum dtype type, int64_t from, int64_t n);
+/* f32 logits to the host without padding: out [n, vocab]. Waits for them. */
+int gpt2_fetch(struct gpt2 *m, const struct tensor *logits, float *out, struct err *e);
 /* B, T in range and ids inside the vocabulary; says what is wrong. */
 int gpt2_check(const struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, struct err *e);
 void gpt2_put_ids(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T);

@@ -21,8 +21,7 @@ static int tell(struct gpt2 *m, int64_t at, int64_t b, const struct gpt2_span *s
     for (int64_t i = 0; i < s->n;) {
         int64_t n = s->n - i < m->head_rows ? s->n - i : m->head_rows;
         struct tensor t = gpt2_head(m, at + s->from + i, n);
-        op_get(m->b, logits, &t);
-        if (op_sync(m->b, e))
+        if (gpt2_fetch(m, &t, logits, e))
             return -1;
         for (int64_t k = 0; k < n; k++)
             if (take(ctx, b, s->from + i + k, logits + k * m->vocab, e))

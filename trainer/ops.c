@@ -222,6 +222,19 @@ void op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, str
     b->ops->linear_bwd(b, dx, accumulate_dx, dw, dbias, dy, x, w, layout, pre);
 }
 
+void op_gelu_fwd(struct backend *b, struct tensor *y, const struct tensor *pre)
+{
+    const char *op = "gelu_fwd";
+    if (b->failed || !base_ok(b, op, "pre", pre, 0))
+        return;
+    const struct arg a[] = {
+        {"pre", pre, REAL, 0, {tensor_count(pre)}},
+        {"y", y, REAL, 0, {tensor_count(pre)}},
+    };
+    if (ARGS_OK(b, op, a))
+        b->ops->gelu_fwd(b, y, pre);
+}
+
 void op_attention_fwd(struct backend *b, struct tensor *y, struct tensor *lse,
                       const struct tensor *qkv, int heads, struct dropout drop)
 {
@@ -303,7 +316,8 @@ void op_attention_step(struct backend *b, struct tensor *y, struct tensor *k, st
 }
 
 void op_classifier(struct backend *b, struct tensor *loss, struct tensor *logits,
-                   const struct tensor *targets, const struct tensor *scale, bool grad)
+                   const struct tensor *targets, const struct tensor *scale, bool grad,
+                   int64_t vocab)
 {
     const char *op = "classifier";
     if (b->failed || !base_ok(b, op, "logits", logits, 0))
@@ -315,8 +329,14 @@ void op_classifier(struct backend *b, struct tensor *loss, struct tensor *logits
         {"targets", targets, I32, 0, {N}},
         {"scale", grad ? scale : loss, F32, 0, {grad ? 1 : N}},
     };
-    if (ARGS_OK(b, op, a))
-        b->ops->classifier(b, loss, logits, targets, scale, grad);
+    if (!ARGS_OK(b, op, a))
+        return;
+    if (vocab < 0 || vocab > V) {
+        backend_fail(b, "%s: a vocabulary of %lld in %lld columns", op, (long long)vocab,
+                     (long long)V);
+        return;
+    }
+    b->ops->classifier(b, loss, logits, targets, scale, grad, vocab ? vocab : V);
 }
 
 void op_sum_squares(struct backend *b, struct tensor *dst, const struct tensor *x)
@@ -352,4 +372,34 @@ void op_adamw(struct backend *b, struct tensor *params, const struct tensor *gra
     };
     if (ARGS_OK(b, op, a) && segments_ok(b, op, h))
         b->ops->adamw(b, params, grads, m, v, h, gscale, skip);
+}
+
+void op_cast(struct backend *b, struct tensor *dst, const struct tensor *src,
+             const struct rounding *r)
+{
+    const char *op = "cast";
+    if (b->failed || !base_ok(b, op, "src", src, 0))
+        return;
+    const struct arg a[] = {
+        {"src", src, F32, 0, {tensor_count(src)}},
+        {"dst", dst, REAL, 0, {tensor_count(src)}},
+    };
+    if (!ARGS_OK(b, op, a))
+        return;
+    if (!b->ops->cast || dst->type == DTYPE_F32 || (r && r->first % 4)) {
+        backend_fail(b, "%s: %s to %s%s", op, "f32", dtype_name(dst->type),
+                     r && r->first % 4 ? ", from an element that is no multiple of 4" : "");
+        return;
+    }
+    b->ops->cast(b, dst, src, r);
+}
+
+void op_tf32(struct backend *b, bool on)
+{
+    if (b->failed || (!b->ops->tf32 && !on))
+        return;
+    if (b->ops->tf32)
+        b->ops->tf32(b, on);
+    else
+        backend_fail(b, "it has no tf32");
 }

@@ -10,7 +10,8 @@
  * (embed, attention, add_norm with dropout, kv_write) want B and T apart, as backend.h says.
  *
  * Rows that a backend may leave NULL, because they are composed here: zero (put of zeros), mark
- * (ticket 0), wait (nothing). All others must be there; backend_open() refuses a table that
+ * (ticket 0), wait (nothing); and cast and tf32, which a backend of f32 alone lacks. All others must
+ * be there; backend_open() refuses a table that
  * lacks one.
  */
 #ifndef TRAINER_OPS_H
@@ -52,6 +53,8 @@ void op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, str
                    struct tensor *dbias, struct tensor *dy, const struct tensor *x,
                    const struct tensor *w, enum weight_layout layout, const struct tensor *pre);
 
+void op_gelu_fwd(struct backend *b, struct tensor *y, const struct tensor *pre);
+
 void op_attention_fwd(struct backend *b, struct tensor *y, struct tensor *lse,
                       const struct tensor *qkv, int heads, struct dropout drop);
 void op_attention_bwd(struct backend *b, struct tensor *dqkv, const struct tensor *dy,
@@ -63,10 +66,14 @@ void op_attention_step(struct backend *b, struct tensor *y, struct tensor *k, st
                        const struct tensor *qkv, const struct tensor *pos, int heads);
 
 void op_classifier(struct backend *b, struct tensor *loss, struct tensor *logits,
-                   const struct tensor *targets, const struct tensor *scale, bool grad);
+                   const struct tensor *targets, const struct tensor *scale, bool grad,
+                   int64_t vocab); /* vocab 0: all columns */
 void op_sum_squares(struct backend *b, struct tensor *dst, const struct tensor *x);
 void op_adamw(struct backend *b, struct tensor *params, const struct tensor *grads,
               struct tensor *m, struct tensor *v, const struct adamw *h,
               const struct tensor *gscale, const struct tensor *skip);
+void op_cast(struct backend *b, struct tensor *dst, const struct tensor *src,
+             const struct rounding *r);
+void op_tf32(struct backend *b, bool on);
 
 #endif

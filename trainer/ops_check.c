@@ -141,6 +141,7 @@ const char *ops_missing(const struct backend_ops *o)
         {"add_norm_bwd", o->add_norm_bwd != NULL},
         {"linear_fwd", o->linear_fwd != NULL},
         {"linear_bwd", o->linear_bwd != NULL},
+        {"gelu_fwd", o->gelu_fwd != NULL},
         {"attention_fwd", o->attention_fwd != NULL},
         {"attention_bwd", o->attention_bwd != NULL},
         {"kv_write", o->kv_write != NULL},

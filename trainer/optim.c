@@ -17,9 +17,9 @@ struct adamw_segment *optim_segments(const struct params *p, int rule, struct ar
         const struct param *r = &p->v[i];
         bool decay = rule == DECAY_ALL || r->matrix;
         if (*n && s[*n - 1].decay == decay)
-            s[*n - 1].end = r->at + r->count;
+            s[*n - 1].end = r->at + r->room;
         else
-            s[(*n)++] = (struct adamw_segment){r->at, r->at + r->count, decay};
+            s[(*n)++] = (struct adamw_segment){r->at, r->at + r->room, decay};
     }
     return s;
 }
@@ -32,7 +32,8 @@ double optim_clip(double norm, double clip)
     return scale < 1 ? scale : 1;
 }
 
-static int norm_of(struct gpt2 *m, double *norm, struct err *e)
+/* Of the gradients without the scale of the loss. */
+static int norm_of(struct gpt2 *m, double loss_scale, double *norm, struct err *e)
 {
     struct tensor sum = tensor_1d(DTYPE_F32, m->scalars + 1, 1);
     float squares = 0;
@@ -41,7 +42,7 @@ static int norm_of(struct gpt2 *m, double *norm, struct err *e)
     op_get(m->b, &squares, &sum);
     if (op_sync(m->b, e))
         return -1;
-    *norm = sqrt((double)squares);
+    *norm = sqrt((double)squares) / loss_scale;
     return 0;
 }
 
@@ -49,7 +50,8 @@ int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struc
 {
     if (!m->use.train)
         return err_set(e, "model: it was not opened for training");
-    if (norm_of(m, norm, e))
+    double loss_scale = u->loss_scale > 0 ? u->loss_scale : 1;
+    if (norm_of(m, loss_scale, norm, e))
         return -1;
     if (!isfinite(*norm) || (u->skip_above > 0 && *norm > u->skip_above))
         return 0;
@@ -65,10 +67,11 @@ int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struc
     h.segments = optim_segments(&m->params, u->decay, &a, &h.nsegments);
     struct tensor scale = tensor_1d(DTYPE_F32, m->scalars + 1, 1);
     struct tensor skip = tensor_1d(DTYPE_F32, m->scalars + 2, 1);
-    float factor = (float)optim_clip(*norm, u->clip), zero = 0;
+    float factor = (float)(optim_clip(*norm, u->clip) / loss_scale), zero = 0;
     op_put(m->b, &scale, &factor);
     op_put(m->b, &skip, &zero);
     op_adamw(m->b, &m->w.flat, &m->g.flat, &m->m, &m->v, &h, &scale, &skip);
+    gpt2_refresh(m, u->step);
     int rc = op_sync(m->b, e);
     arena_release(&a);
     return rc;

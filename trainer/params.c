@@ -65,6 +65,7 @@ static struct param *row(struct params *p, const char *name, int ndim, int64_t r
     r->dim[0] = rows;
     r->dim[1] = ndim == 2 ? cols : 1;
     r->count = r->dim[0] * r->dim[1];
+    r->room = r->count;
     r->at = p->count;
     p->count += r->count;
     return r;
@@ -75,6 +76,15 @@ static void add_matrix(struct params *p, const char *name, int64_t rows, int64_t
     struct param *r = row(p, name, 2, rows, cols);
     r->init_std = std;
     r->matrix = true;
+}
+
+/* Zeros behind a matrix, up to a multiple of rows. */
+static void pad_rows(struct params *p, int64_t multiple)
+{
+    struct param *r = &p->v[p->n - 1];
+    int64_t rows = (r->dim[0] + multiple - 1) / multiple * multiple;
+    r->room = rows * r->dim[1];
+    p->count += r->room - r->count;
 }
 
 static void add_vector(struct params *p, const char *name, int64_t n, double value)
@@ -106,19 +116,24 @@ static void add_block(struct params *p, const struct model_config *c, int64_t la
 #undef NAME
 }
 
-int params_make(struct params *p, const struct model_config *c, struct arena *a, struct err *e)
+int params_make(struct params *p, const struct model_config *c, int64_t vocab_pad, struct arena *a,
+                struct err *e)
 {
     memset(p, 0, sizeof *p);
     if (model_config_check(c, e))
         return -1;
     p->v = arena_array(a, (size_t)(5 + 12 * c->layers), sizeof *p->v);
     add_matrix(p, "wte.weight", c->vocab, c->width, c->init_std);
+    if (c->tied)
+        pad_rows(p, vocab_pad);
     add_matrix(p, "wpe.weight", c->context, c->width, c->init_std);
     for (int64_t l = 0; l < c->layers; l++)
         add_block(p, c, l);
     add_vector(p, "ln_f.weight", c->width, 1);
     add_vector(p, "ln_f.bias", c->width, 0);
-    if (!c->tied)
+    if (!c->tied) {
         add_matrix(p, "lm_head.weight", c->vocab, c->width, c->init_std);
+        pad_rows(p, vocab_pad);
+    }
     return 0;
 }

@@ -9,12 +9,18 @@
 
 #define GIB ((double)(1 << 30))
 
+/* The backend whose buffers are planned: what the run asks for, or else a GPU's. */
+static const char *backend_of(const struct plan_options *o)
+{
+    return str_eqz(o->run->train.backend, "cpu") ? "cpu" : "cuda";
+}
+
 static bool fits(const struct plan_result *p, const struct plan_options *o, enum recompute how,
                  int64_t batch)
 {
     double room = (o->hardware->memory_gib - o->reserve_gib) * GIB;
     struct gpt2_plan m;
-    plan_memory(&p->model, batch, how, &m);
+    plan_memory(&p->model, &o->run->train, backend_of(o), batch, how, &m);
     return isnan(o->hardware->memory_gib) || (double)m.total <= room;
 }
 
@@ -91,7 +97,7 @@ static void print_memory(const struct plan_result *p, const struct plan_options 
     for (int64_t n = 1;; n *= 2) {
         if (n > p->per_device)
             n = p->per_device;
-        plan_memory(&p->model, n, RECOMPUTE_NONE, &m);
+        plan_memory(&p->model, &o->run->train, backend_of(o), n, RECOMPUTE_NONE, &m);
         gpt2_plan_text(&m, text, sizeof text);
         fprintf(to, "  micro-batch %5lld  %s%s\n", (long long)n, text,
                 fits(p, o, RECOMPUTE_NONE, n) ? "" : "  does not fit");
@@ -106,7 +112,7 @@ static void print_memory(const struct plan_result *p, const struct plan_options 
         if (n > p->per_device)
             n = p->per_device;
         for (int how = 0; how < RECOMPUTES; how++) {
-            plan_memory(&p->model, n, (enum recompute)how, &m);
+            plan_memory(&p->model, &o->run->train, backend_of(o), n, (enum recompute)how, &m);
             gpt2_size_text(m.total, size[how]);
         }
         fprintf(to, "  micro-batch %5lld ", (long long)n);

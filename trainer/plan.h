@@ -16,14 +16,10 @@
 #include "formats/run.h"
 #include "trainer/gpt2.h"
 
-/* What is computed again on the way back instead of kept: nothing; the output of GELU; all of a
- * block but its input (Chen et al., arXiv 1604.06174, with one block a segment). */
-enum recompute { RECOMPUTE_NONE, RECOMPUTE_GELU, RECOMPUTE_LAYER, RECOMPUTES };
-extern const char *const recompute_names[];
-
-/* Memory of a use with some of its kept buffers shared by all blocks. */
-void plan_memory(const struct model_config *m, int64_t batch, enum recompute how,
-                 struct gpt2_plan *out);
+/* Memory of training `batch` sequences at once with this way of recomputing (c->recompute is not
+ * read), on a device of this backend: what train allocates there. */
+void plan_memory(const struct model_config *m, const struct train_config *c, const char *backend,
+                 int64_t batch, enum recompute how, struct gpt2_plan *out);
 /* Work of a step against that without recomputation, from 1: a forward pass of all blocks is a third of
  * their training. */
 double plan_work(const struct model_config *m, enum recompute how);

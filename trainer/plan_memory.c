@@ -3,37 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer/gpt2_private.h"
 #include "trainer/metrics.h"
 #include "trainer/plan.h"
 #include "trainer/schedule.h"
 #include "trainer/train.h"
 
-const char *const recompute_names[] = {"none", "gelu", "layer", NULL};
-
-/* Buffers that one block hands to the next one instead of keeping them. */
-static bool shared(const struct buffer *b, enum recompute how)
+void plan_memory(const struct model_config *m, const struct train_config *c, const char *backend,
+                 int64_t batch, enum recompute how, struct gpt2_plan *out)
 {
-    if (b->home != HOME_KEPT)
-        return false;
-    if (how == RECOMPUTE_GELU)
-        return b->at == offsetof(struct kept, act);
-    return how == RECOMPUTE_LAYER && b->at != offsetof(struct kept, x);
-}
-
-void plan_memory(const struct model_config *m, int64_t batch, enum recompute how,
-                 struct gpt2_plan *out)
-{
-    struct gpt2_use use = train_use(m, batch);
-    struct buffer list[BUFFERS];
+    struct train_config with = *c;
+    with.recompute = (int)how;
+    struct gpt2_use use = train_use(m, &with, backend_prefers(backend), batch);
     gpt2_plan(m, &use, out);
-    int n = gpt2_buffers(m, &use, list);
-    for (int i = 0; i < n; i++)
-        if (shared(&list[i], how)) {
-            int64_t saved = list[i].bytes * (list[i].copies - 1);
-            out->activations -= saved;
-            out->total -= saved;
-        }
 }
 
 double plan_work(const struct model_config *m, enum recompute how)

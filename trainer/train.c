@@ -19,13 +19,6 @@
 #include "trainer/train_private.h"
 
 #define STAGE_VERSION 1
-/* Tokens of a pass on the CPU: the activations of more do not stay in the caches, and matrix
- * products gain nothing from more rows. */
-#define CPU_ROWS 1024
-/* Rows that go back through the model at once. Gradients are summed in these pieces whatever the
- * micro-batch, which is a multiple of them: so it decides no bit. One sequence, or several short
- * ones; more rows would make the products of a small model a tenth faster. */
-#define GRAIN_ROWS 128
 /* Steps over which spikes are judged, and before which nothing is called a spike. */
 #define SPIKE_WINDOW 128
 #define SPIKE_LEARN  50
@@ -40,24 +33,43 @@ int64_t train_tokens(const struct model_config *m, const struct train_config *c,
     return schedule_steps(tokens, c->batch, m->context) * step;
 }
 
-struct gpt2_use train_use(const struct model_config *m, int64_t micro)
+/* Sequences that reach this many rows, one at least. */
+static int64_t sequences(int64_t rows, int64_t context)
 {
-    int64_t grain = m->context < GRAIN_ROWS ? GRAIN_ROWS / m->context : 1;
-    return (struct gpt2_use){.batch = micro, .length = m->context, .train = true, .grain = grain};
+    return context < rows ? rows / context : 1;
+}
+
+struct gpt2_use train_use(const struct model_config *m, const struct train_config *c,
+                          const struct backend_prefers *prefers, int64_t micro)
+{
+    return (struct gpt2_use){
+        .batch = micro,
+        .length = m->context,
+        .train = true,
+        .grain = prefers->grain_rows ? sequences(prefers->grain_rows, m->context) : 0,
+        .precision = c->precision,
+        .recompute = c->recompute,
+        .stochastic = c->stochastic_rounding,
+        .seed = (uint64_t)c->seed,
+        .prefers = prefers,
+    };
 }
 
 int64_t train_micro_batch(const struct model_config *m, const struct train_config *c,
-                          int64_t free_bytes, bool cpu, struct err *e)
+                          int64_t free_bytes, const struct backend_prefers *prefers, struct err *e)
 {
     int64_t n = c->micro_batch > 0 && c->micro_batch < c->batch ? c->micro_batch : c->batch;
-    int64_t grain = train_use(m, 1).grain;
+    int64_t grain = train_use(m, c, prefers, 1).grain;
     struct gpt2_plan plan;
     char text[256], room[32];
-    if (!c->micro_batch && cpu && n * m->context > CPU_ROWS)
-        n = m->context < CPU_ROWS ? CPU_ROWS / m->context : 1;
+    if (!c->micro_batch && prefers->pass_rows && n * m->context > prefers->pass_rows)
+        n = sequences(prefers->pass_rows, m->context);
+    grain = grain ? grain : 1;
+    if (free_bytes >= 0)
+        free_bytes = free_bytes > prefers->reserve ? free_bytes - prefers->reserve : 0;
     for (n = (n + grain - 1) / grain * grain;; n -= grain) {
         int64_t micro = n < c->batch ? n : c->batch;
-        struct gpt2_use use = train_use(m, micro);
+        struct gpt2_use use = train_use(m, c, prefers, micro);
         gpt2_plan(m, &use, &plan);
         if (free_bytes < 0 || plan.total <= free_bytes)
             return micro;
@@ -75,6 +87,7 @@ static struct train_config deciding(const struct train_config *c)
 {
     struct train_config d = *c;
     d.threads = d.micro_batch = 0;
+    d.recompute = RECOMPUTE_NONE;
     d.keep = 1;
     d.max_hours = 0;
     d.backend = (struct str){0};
@@ -119,8 +132,9 @@ static int prepare(struct trainer *t, struct err *e)
     if (t->model.from.n)
         return err_code(e, EXIT_USAGE, "model.from = %.*s: there is nothing to pre-train",
                         STR_ARG(t->model.from));
-    if (t->c.precision != PRECISION_FP32)
-        return err_code(e, EXIT_USAGE, "train.precision: only fp32 is there in this build");
+    if (t->c.stochastic_rounding && t->c.precision < PRECISION_BF16)
+        return err_code(e, EXIT_USAGE, "train.stochastic_rounding is of bf16 and fp16, not of %s",
+                        precision_names[t->c.precision]);
     if (tokens_open(&t->tokens, t->o->shards, "train", e) || resolve_vocab(t, e))
         return -1;
     int64_t tokens = train_tokens(&t->model, &t->c, e);
@@ -147,12 +161,14 @@ static int open_model(struct trainer *t, struct err *e)
     const char *name = str_dup(&t->arena, t->c.backend);
     if (backend_open(&t->backend, name, 0, (int)t->c.threads, e))
         return -1;
-    bool cpu = strcmp(t->backend.ops->name, "cpu") == 0;
+    if (gpt2_precision(&t->backend, t->c.precision, e))
+        return err_wrap(e, "train.precision");
+    const struct backend_prefers *prefers = backend_prefers(t->backend.ops->name);
     t->micro =
-        train_micro_batch(&t->model, &t->c, t->backend.ops->memory_free(&t->backend), cpu, e);
+        train_micro_batch(&t->model, &t->c, t->backend.ops->memory_free(&t->backend), prefers, e);
     if (t->micro < 0)
         return -1;
-    struct gpt2_use use = train_use(&t->model, t->micro);
+    struct gpt2_use use = train_use(&t->model, &t->c, prefers, t->micro);
     struct gpt2_plan plan;
     char text[256];
     gpt2_plan(&t->model, &use, &plan);

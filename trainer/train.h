@@ -29,11 +29,12 @@ int train_run(const struct train_options *o, struct err *e);
  * whole (vocab set) when tokens are given in parameters. */
 int64_t train_tokens(const struct model_config *m, const struct train_config *c, struct err *e);
 
-/* What the model is opened for with `micro` sequences at once. */
-struct gpt2_use train_use(const struct model_config *m, int64_t micro);
+/* What the model is opened for with `micro` sequences at once, on a device that prefers this. */
+struct gpt2_use train_use(const struct model_config *m, const struct train_config *c,
+                          const struct backend_prefers *prefers, int64_t micro);
 /* Sequences at once: c->micro_batch (up to a multiple of the use's grain), or when that is 0 the most that fit free_bytes (-1: unknown),
- * on the CPU no more than keep a pass in the caches. -1 and e if not even one fits. */
+ * beside the backend's scratch, no more than the device prefers in a pass. -1 and e if not even one fits. */
 int64_t train_micro_batch(const struct model_config *m, const struct train_config *c,
-                          int64_t free_bytes, bool cpu, struct err *e);
+                          int64_t free_bytes, const struct backend_prefers *prefers, struct err *e);
 
 #endif

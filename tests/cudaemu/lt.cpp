@@ -15,6 +15,7 @@ namespace
 {
 
 struct Desc {
+    bool tf32 = false;
     cublasOperation_t ta = CUBLAS_OP_N, tb = CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     void *bias = nullptr, *aux = nullptr;
@@ -62,15 +63,27 @@ float gelu(float x)
     return .5f * x * (1 + tanhf(.7978845608f * (x + .044715f * x * x * x)));
 }
 
+/* tf32 keeps 10 bits of the fraction; to the nearest, ties away. */
+float to_tf32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7f800000u) != 0x7f800000u)
+        bits = (bits + 0x1000u) & ~0x1fffu;
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
 /* op(x) as dense columns [rows][columns] of floats. */
 std::vector<float> dense(const void *p, const Layout &l, bool transposed, size_t rows,
-                         size_t columns)
+                         size_t columns, bool tf32)
 {
     std::vector<float> v(rows * columns);
     for (size_t j = 0; j < columns; j++)
-        for (size_t i = 0; i < rows; i++)
-            v[j * rows + i] =
-                get(p, l.type, transposed ? i * (size_t)l.ld + j : j * (size_t)l.ld + i);
+        for (size_t i = 0; i < rows; i++) {
+            float x = get(p, l.type, transposed ? i * (size_t)l.ld + j : j * (size_t)l.ld + i);
+            v[j * rows + i] = tf32 && l.type == CUDA_R_32F ? to_tf32(x) : x;
+        }
     return v;
 }
 
@@ -78,8 +91,8 @@ void multiply(void *arg)
 {
     const Job *j = (const Job *)arg;
     size_t m = j->o.rows, n = j->o.columns, k = j->d.ta == CUBLAS_OP_N ? j->a.columns : j->a.rows;
-    std::vector<float> a = dense(j->pa, j->a, j->d.ta != CUBLAS_OP_N, m, k);
-    std::vector<float> b = dense(j->pb, j->b, j->d.tb != CUBLAS_OP_N, k, n);
+    std::vector<float> a = dense(j->pa, j->a, j->d.ta != CUBLAS_OP_N, m, k, j->d.tf32);
+    std::vector<float> b = dense(j->pb, j->b, j->d.tb != CUBLAS_OP_N, k, n, j->d.tf32);
     std::vector<float> c(m);
     cublasLtEpilogue_t e = j->d.epilogue;
     for (size_t i = 0; e == CUBLASLT_EPILOGUE_BGRADA && i < m; i++) {
@@ -154,7 +167,9 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeTy
     if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) ||
         scale != CUDA_R_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    *d = (cublasLtMatmulDesc_t) new Desc;
+    Desc *made = new Desc;
+    made->tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    *d = (cublasLtMatmulDesc_t)made;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)

@@ -332,22 +332,26 @@ static void test_decode(enum dtype type, int64_t T, int heads, int64_t HS)
     rig_close(&r);
 }
 
-static void test_classifier(enum dtype type, int64_t N, int64_t V)
+static void test_classifier(enum dtype type, int64_t N, int64_t V, int64_t width)
 {
     struct rig r;
     char name[80];
     rig_open(&r, "cuda", 0);
     snprintf(name, sizeof name, "%s classifier N%d V%d", dtype_name(type), (int)N, (int)V);
-    struct narrow x = make(&r, type, 0, 2, 2, N, V, 0, 0);
+    struct narrow x = make(&r, type, 0, 2, 2, N, width, 0, 0);
     struct box loss = box_new(&r, 9, 0, 1, N, 0, 0, 0), scale = box_new(&r, 16, 0, 1, 1, 0, 0, 0);
     struct tensor targets;
     int32_t *id = ints_new(&r, &targets, N);
     for (int64_t i = 0; i < N; i++)
         id[i] = i % 5 == 3 ? -1 : (int32_t)rng_below(&r.rng, (uint64_t)V);
     op_put(&r.b, &targets, id);
-    double *logits = copy_of(&r, x.want, x.n);
-    ref_classifier(N, V, loss.want, x.want, logits, id, 16);
-    op_classifier(&r.b, &loss.t, &x.t, &targets, &scale.t, true);
+    double *logits = doubles(&r, N * V), *grad = doubles(&r, N * V);
+    for (int64_t i = 0; i < N; i++)
+        memcpy(logits + i * V, x.want + i * width, (size_t)V * sizeof *logits);
+    ref_classifier(N, V, loss.want, grad, logits, id, 16);
+    for (int64_t i = 0; i < N * width; i++)
+        x.want[i] = i % width < V ? grad[i / width * V + i % width] : 0;
+    op_classifier(&r.b, &loss.t, &x.t, &targets, &scale.t, true, width == V ? 0 : V);
     check_f32(&r, &loss, 1e-6, name, "loss");
     check(&r, &x, 1, name, "gradient in place");
     rig_close(&r);
@@ -360,7 +364,7 @@ static void test_refusals(void)
     rig_open(&r, "cuda", 0);
     struct narrow x = make(&r, DTYPE_BF16, 0, 1, 2, 4, 8, 0, 0),
                   y = make(&r, DTYPE_F16, 0, 1, 2, 4, 8, 0, 0);
-    struct narrow w16 = make(&r, DTYPE_BF16, 0, 1, 2, 8, 8, 0, 0);
+    struct narrow w16 = make(&r, DTYPE_F16, 0, 1, 2, 8, 8, 0, 0);
     struct box w = box_new(&r, 0, 1, 2, 8, 8, 0, 0);
     op_linear_fwd(&r.b, &y.t, &x.t, &w.t, WEIGHT_IN_OUT, NULL, NULL);
     CHECK(op_sync(&r.b, &e) < 0 && strstr(e.msg, "f16 beside bf16"), "mixed activations: %s",
@@ -370,8 +374,110 @@ static void test_refusals(void)
     r.b.failed = false;
     y.t.type = DTYPE_BF16;
     op_linear_fwd(&r.b, &y.t, &x.t, &w16.t, WEIGHT_IN_OUT, NULL, NULL);
-    CHECK(op_sync(&r.b, &e) < 0 && strstr(e.msg, "parameters are f32"), "a bf16 parameter: %s",
-          e.msg);
+    CHECK(op_sync(&r.b, &e) < 0 && strstr(e.msg, "parameters are f32"),
+          "an fp16 weight beside bf16 activations: %s", e.msg);
+    rig_close(&r);
+}
+
+/* Logits of f32 from narrow factors, and the weight in the activations' own type. */
+static void test_head(enum dtype type, int64_t N, int64_t I, int64_t O)
+{
+    struct rig r;
+    char name[80];
+    rig_open(&r, "cuda", 0);
+    snprintf(name, sizeof name, "%s product to f32", dtype_name(type));
+    struct narrow x = make(&r, type, 0, 1, 2, N, I, 0, 0), w = make(&r, type, 0, 1, 2, O, I, 0, 0);
+    struct narrow g = make(&r, type, 0, 1, 2, N, O, 0, 0), dx = make(&r, type, 0, 0, 2, N, I, 0, 0);
+    struct box y = box_new(&r, 9, 0, 2, N, O, 0, 0), dw = box_new(&r, 1, 0, 2, O, I, 0, 0);
+    op_linear_fwd(&r.b, &y.t, &x.t, &w.t, WEIGHT_OUT_IN, NULL, NULL);
+    ref_linear_fwd(N, I, O, y.want, x.want, w.want, true, NULL, NULL);
+    check_f32(&r, &y, 1e-6, name, "f32 logits of narrow factors");
+    op_linear_bwd(&r.b, &dx.t, false, &dw.t, NULL, &g.t, &x.t, &w.t, WEIGHT_OUT_IN, NULL);
+    ref_linear_bwd(N, I, O, dx.want, dw.want, NULL, g.want, x.want, w.want, true, NULL);
+    check(&r, &dx, 1, name, "back through a narrow weight");
+    check_f32(&r, &dw, 1e-6, name, "its gradient in f32");
+    rig_close(&r);
+}
+
+/* What a cast should give: the neighbour towards zero and, when the word says so, one step on. */
+static uint16_t rounded_at_random(enum dtype t, float x, uint64_t key, int64_t e)
+{
+    uint32_t word[4];
+    double near = to_type(t, (double)x);
+    uint16_t bits = bits_of(t, near);
+    if (fabs(near) > fabs((double)x))
+        bits--;
+    double low = value_of(t, bits), high = value_of(t, (uint16_t)(bits + 1));
+    rng_at(key, (uint64_t)e >> 2, 0, word);
+    double share = ((double)x - low) / (high - low);
+    return (uint16_t)(bits + ((double)(word[e & 3] >> 8) * 0x1p-24 < share));
+}
+
+static void cast_to(struct rig *r, const struct tensor *x, enum dtype type,
+                    const struct rounding *how, uint16_t *got)
+{
+    struct tensor y =
+        tensor_1d(type, op_alloc(&r->b, (size_t)tensor_count(x) * 2), tensor_count(x));
+    op_cast(&r->b, &y, x, how);
+    op_get(&r->b, got, &y);
+}
+
+static void test_cast(enum dtype type)
+{
+    enum { N = 1000, TRIES = 4000 };
+    struct rig r;
+    struct err e = {0};
+    rig_open(&r, "cuda", 0);
+    struct box x = box_new(&r, 0, 0.02, 1, N, 0, 0, 0);
+    uint16_t near[N], one[N], again[N - 4], odd[N - 1];
+    struct rounding how = {.key = 77, .first = 0}, from = {.key = 77, .first = 4};
+    for (int i = 0; i < N; i++) /* what the device has: floats */
+        x.want[i] = (double)(float)(i == 0 ? 0 : i == 1 ? -60000 : i == 2 ? 1e-6 : x.want[i]);
+    box_put(&r, &x);
+    struct tensor behind = tensor_1d(DTYPE_F32, (float *)x.t.data + 4, N - 4), all = x.t;
+    struct tensor odd_n = tensor_1d(DTYPE_F32, x.t.data, N - 1);
+    cast_to(&r, &all, type, NULL, near);
+    cast_to(&r, &all, type, &how, one);
+    cast_to(&r, &behind, type, &from, again);
+    cast_to(&r, &odd_n, type, &how, odd);
+    bool ok = op_sync(&r.b, &e) == 0;
+    bool nearest = ok, keyed = ok, shard = ok;
+    for (int i = 0; i < N; i++) {
+        nearest = nearest && near[i] == bits_of(type, to_type(type, x.want[i]));
+        keyed = keyed && one[i] == rounded_at_random(type, (float)x.want[i], 77, i);
+        shard = shard && (i < 4 || again[i - 4] == one[i]) && (i == N - 1 || odd[i] == one[i]);
+    }
+    CHECK(nearest, "%s cast: to the nearest", dtype_name(type));
+    CHECK(keyed, "%s cast: at random, as the words of the key say", dtype_name(type));
+    CHECK(shard, "%s cast: a part of the vector is rounded as in the whole", dtype_name(type));
+    /* One value many times: the mean is the value, within five standard deviations. */
+    static float many[TRIES];
+    static uint16_t got[TRIES];
+    for (int i = 0; i < TRIES; i++)
+        many[i] = 0.1f;
+    struct tensor m = tensor_1d(DTYPE_F32, op_alloc(&r.b, sizeof many), TRIES);
+    op_put(&r.b, &m, many);
+    cast_to(&r, &m, type, &how, got);
+    ok = op_sync(&r.b, &e) == 0;
+    double sum = 0, low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < TRIES; i++) {
+        double v = value_of(type, got[i]);
+        sum += v;
+        low = fmin(low, v);
+        high = fmax(high, v);
+    }
+    double p = ((double)0.1f - low) / (high - low);
+    double sd = (high - low) * sqrt(p * (1 - p) / TRIES), off = sum / TRIES - (double)0.1f;
+    CHECK(ok && low < (double)0.1f && high > (double)0.1f && fabs(off) < 5 * sd,
+          "%s cast: without bias, off by %.2g where %.2g is a standard deviation", dtype_name(type),
+          off, sd);
+    how.key = 78;
+    cast_to(&r, &m, type, &how, got);
+    op_sync(&r.b, &e);
+    double other = 0;
+    for (int i = 0; i < TRIES; i++)
+        other += value_of(type, got[i]);
+    CHECK(other != sum, "%s cast: another key, other bits", dtype_name(type));
     rig_close(&r);
 }
 
@@ -395,9 +501,13 @@ static void test_type(enum dtype type)
     test_attention(type, 2, 31, 1, 128, 0);
     test_attention(type, 1, 40, 2, 48, .1f);
     test_decode(type, 9, 2, 64);
-    test_classifier(type, 9, 257);
-    test_classifier(type, 4, 1000);
-    test_classifier(type, 3, 3);
+    test_classifier(type, 9, 257, 257);
+    test_classifier(type, 4, 1000, 1000);
+    test_classifier(type, 3, 3, 3);
+    test_classifier(type, 7, 97, 128);
+    test_classifier(type, 3, 250, 256);
+    test_head(type, 5, 64, 96);
+    test_cast(type);
 }
 
 int main(void)

@@ -82,11 +82,11 @@ static void test_refusals(const char *backend)
     struct box logits = box_new(&r, 0, 1, 2, 6, 8, 0, 0), loss = box_new(&r, 4, 0, 1, 6, 0, 0, 0);
     id[5] = 8;
     op_put(&r.b, &ids, id);
-    op_classifier(&r.b, &loss.t, &logits.t, &ids, NULL, false);
+    op_classifier(&r.b, &loss.t, &logits.t, &ids, NULL, false, 0);
     check_refused(&r, &loss, "target 8 of row 5", "a target beyond the vocabulary");
     id[5] = -100;
     op_put(&r.b, &ids, id);
-    op_classifier(&r.b, &loss.t, &logits.t, &ids, NULL, false);
+    op_classifier(&r.b, &loss.t, &logits.t, &ids, NULL, false, 0);
     check_refused(&r, &loss, "target -100", "another ignore mark than -1");
 
     struct box cache = box_new(&r, 3, 0, 4, 2, 2, 2, 1), qkv = box_new(&r, 0, 1, 3, 2, 1, 6, 0);
@@ -147,12 +147,12 @@ static void test_non_finite(const char *backend)
             op_put(&r.b, &targets, id);
             x.want[where] = bad[k].at;
             box_put(&r, &x);
-            op_classifier(&r.b, &loss.t, &x.t, &targets, NULL, false);
+            op_classifier(&r.b, &loss.t, &x.t, &targets, NULL, false, 0);
             box_get(&r, &loss);
             CHECK(!isfinite(loss.got[0]) && isfinite(loss.got[1]),
                   "classifier: %s in logit %d reaches the loss of its row", bad[k].name,
                   (int)where);
-            op_classifier(&r.b, &loss.t, &x.t, &targets, &scale.t, true);
+            op_classifier(&r.b, &loss.t, &x.t, &targets, &scale.t, true, 0);
             box_get(&r, &x);
             bool all = true;
             for (int i = 0; i < 70; i++)

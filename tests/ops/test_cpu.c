@@ -62,7 +62,7 @@ static void run_rows(struct rig *r, struct seen *s, int64_t B, int64_t T, int64_
     look(r, s, &wpe, "embed_bwd dwpe");
     struct box logits = box_new(r, 0, 1, 2, N, V, 0, 0), loss = box_new(r, 0, 0, 1, N, 0, 0, 0);
     struct box scale = box_new(r, .1, 0, 1, 1, 0, 0, 0);
-    op_classifier(&r->b, &loss.t, &logits.t, &ids, &scale.t, true);
+    op_classifier(&r->b, &loss.t, &logits.t, &ids, &scale.t, true, 0);
     look(r, s, &loss, "classifier loss");
     look(r, s, &logits, "classifier gradient");
 }

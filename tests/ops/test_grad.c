@@ -214,7 +214,7 @@ static void grad_classifier(const char *backend)
     struct box g = box_new(r, 0, 0, 2, 5, 9, 0, 0);
     memcpy(g.want, p.x.want, (size_t)g.n * sizeof *g.want);
     box_put(r, &g);
-    op_classifier(&r->b, &loss.t, &g.t, &targets, &scale.t, true);
+    op_classifier(&r->b, &loss.t, &g.t, &targets, &scale.t, true, 0);
     compare(&p, &p.x, &g, NULL, "classifier, with an ignored row");
     rig_close(r);
 }

@@ -18,9 +18,10 @@ static void memory(void)
                              .inner = 3072,
                              .norm_eps = 1e-5};
     struct gpt2_plan p[RECOMPUTES], one;
+    struct train_config fp32 = {.batch = 4};
     int64_t rows = 4 * 1024 * 4; /* bytes of one float a row, four sequences */
     for (int how = 0; how < RECOMPUTES; how++)
-        plan_memory(&m, 4, (enum recompute)how, &p[how]);
+        plan_memory(&m, &fp32, "cpu", 4, (enum recompute)how, &p[how]);
     struct gpt2_use use = {.batch = 4, .length = 1024, .train = true, .grain = 1};
     gpt2_plan(&m, &use, &one);
     CHECK_INT(p[RECOMPUTE_NONE].total, one.total, "none: what train allocates");

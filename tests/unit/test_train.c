@@ -337,28 +337,29 @@ static void test_micro_batch(void)
     struct run r = config();
     struct err e = {0};
     struct gpt2_plan one, three;
-    struct gpt2_use use = train_use(&r.model, 1);
+    struct gpt2_use use;
+    const struct backend_prefers *cpu = backend_prefers("cpu"), *gpu = backend_prefers("cuda");
     r.model.context = 256;
     r.train.batch = 64;
-    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, true, &e), 4,
+    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, cpu, &e), 4,
               "on a CPU a pass takes 1024 rows");
-    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, false, &e), 64, "on a device all that fit");
-    use = train_use(&r.model, 1);
+    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, gpu, &e), 64, "on a device all that fit");
+    use = train_use(&r.model, &r.train, cpu, 1);
     gpt2_plan(&r.model, &use, &one);
-    use = train_use(&r.model, 3);
+    use = train_use(&r.model, &r.train, cpu, 3);
     gpt2_plan(&r.model, &use, &three);
-    CHECK_INT(train_micro_batch(&r.model, &r.train, three.total, true, &e), 3,
+    CHECK_INT(train_micro_batch(&r.model, &r.train, three.total, cpu, &e), 3,
               "less when less fits");
-    CHECK(train_micro_batch(&r.model, &r.train, one.total - 1, true, &e) == -1 &&
+    CHECK(train_micro_batch(&r.model, &r.train, one.total - 1, cpu, &e) == -1 &&
               strstr(e.msg, "needs") && strstr(e.msg, "are free"),
           "none when not even one fits: %s", e.msg);
     r.train.micro_batch = 16;
-    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, true, &e), 16, "or what was asked for");
-    CHECK(train_micro_batch(&r.model, &r.train, three.total, true, &e) == -1,
+    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, cpu, &e), 16, "or what was asked for");
+    CHECK(train_micro_batch(&r.model, &r.train, three.total, cpu, &e) == -1,
           "which is refused when it does not fit");
     r.model.context = 16;
     r.train.micro_batch = 3;
-    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, true, &e), 8,
+    CHECK_INT(train_micro_batch(&r.model, &r.train, -1, cpu, &e), 8,
               "short sequences go in whole grains");
 }
 

@@ -8,7 +8,7 @@ struct classifier_job {
     struct cpu *c;
     float *loss, *logits;
     const int32_t *targets;
-    int64_t N, V, rows;
+    int64_t N, V, width, rows; /* V logits in a row of width */
     float scale;
     bool grad;
 };
@@ -18,8 +18,10 @@ struct classifier_job {
 static void row(const struct classifier_job *j, int64_t i)
 {
     const struct vec *v = j->c->vec;
-    float *x = j->logits + i * j->V;
+    float *x = j->logits + i * j->width;
     int32_t target = j->targets[i];
+    if (j->grad && j->width > j->V)
+        memset(x + j->V, 0, (size_t)(j->width - j->V) * sizeof *x);
     if (target < 0) {
         j->loss[i] = 0;
         if (j->grad)
@@ -45,14 +47,16 @@ static void task_rows(void *ctx, int64_t task, int worker)
 }
 
 void cpu_classifier(struct backend *b, struct tensor *loss, struct tensor *logits,
-                    const struct tensor *targets, const struct tensor *scale, bool grad)
+                    const struct tensor *targets, const struct tensor *scale, bool grad,
+                    int64_t vocab)
 {
     struct classifier_job j = {
         .c = cpu_of(b),
         .loss = loss->data,
         .logits = logits->data,
         .targets = targets->data,
-        .V = logits->dim[logits->ndim - 1],
+        .V = vocab,
+        .width = logits->dim[logits->ndim - 1],
         .scale = grad ? *(const float *)scale->data : 0,
         .grad = grad,
         .N = 1,

@@ -191,6 +191,7 @@ const struct backend_ops cpu_backend_ops = {
     .add_norm_bwd = cpu_add_norm_bwd,
     .linear_fwd = cpu_linear_fwd,
     .linear_bwd = cpu_linear_bwd,
+    .gelu_fwd = cpu_gelu_fwd,
     .attention_fwd = cpu_attention_fwd,
     .attention_bwd = cpu_attention_bwd,
     .kv_write = cpu_kv_write,

@@ -71,6 +71,7 @@ void cpu_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,
 void cpu_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, struct tensor *dw,
                     struct tensor *dbias, struct tensor *dy, const struct tensor *x,
                     const struct tensor *w, enum weight_layout layout, const struct tensor *pre);
+void cpu_gelu_fwd(struct backend *b, struct tensor *y, const struct tensor *pre);
 void cpu_attention_fwd(struct backend *b, struct tensor *y, struct tensor *lse,
                        const struct tensor *qkv, int heads, struct dropout drop);
 void cpu_attention_bwd(struct backend *b, struct tensor *dqkv, const struct tensor *dy,
@@ -81,7 +82,8 @@ void cpu_kv_write(struct backend *b, struct tensor *k, struct tensor *v, const s
 void cpu_attention_step(struct backend *b, struct tensor *y, struct tensor *k, struct tensor *v,
                         const struct tensor *qkv, const struct tensor *pos, int heads);
 void cpu_classifier(struct backend *b, struct tensor *loss, struct tensor *logits,
-                    const struct tensor *targets, const struct tensor *scale, bool grad);
+                    const struct tensor *targets, const struct tensor *scale, bool grad,
+                    int64_t vocab);
 void cpu_sum_squares(struct backend *b, struct tensor *dst, const struct tensor *x);
 void cpu_adamw(struct backend *b, struct tensor *params, const struct tensor *grads,
                struct tensor *m, struct tensor *v, const struct adamw *h,

@@ -197,3 +197,30 @@ void cpu_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, st
     };
     product_run(&back, "linear_bwd");
 }
+
+struct gelu_job {
+    struct cpu *c;
+    float *y;
+    const float *x;
+    int64_t n, columns, rows;
+};
+
+static void gelu_task(void *ctx, int64_t task, int worker)
+{
+    (void)worker;
+    const struct gelu_job *j = ctx;
+    int64_t from = task * j->rows, to = from + j->rows < j->n ? from + j->rows : j->n;
+    for (int64_t i = from; i < to; i++)
+        j->c->vec->gelu(j->y + i * j->columns, j->x + i * j->columns, j->columns);
+}
+
+void cpu_gelu_fwd(struct backend *b, struct tensor *y, const struct tensor *pre)
+{
+    struct gelu_job j = {.c = cpu_of(b),
+                         .y = y->data,
+                         .x = pre->data,
+                         .n = rows_of(pre),
+                         .columns = pre->dim[pre->ndim - 1]};
+    j.rows = cpu_rows_per_task(j.n);
+    pool_run(j.c->pool, (j.n + j.rows - 1) / j.rows, gelu_task, &j);
+}

@@ -2,7 +2,8 @@
  *
  * One pass finds the largest logit and the sum of exponentials together (Milakov and Gimelshein,
  * arXiv 1805.02867), a second writes the gradient. A row of an odd vocabulary begins anywhere, so
- * elements before the first 16-byte border are taken one by one.
+ * elements before the first 16-byte border are taken one by one. Columns behind the vocabulary are
+ * padding: never read, and 0 in the gradient.
  */
 #include "trainer/cuda/common.cuh"
 
@@ -50,17 +51,19 @@ static __device__ Running join_block(Running r)
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     classifier(float *loss, T *logits, const int32_t *targets, const float *scale, int64_t V,
-               const cuda_fault *f)
+               int64_t width, const cuda_fault *f)
 {
     constexpr int W = Wide<T>::W;
     int64_t i = blockIdx.x;
-    T *x = logits + i * V;
+    T *x = logits + i * width;
     int32_t target = targets[i];
     if (f->code != FAULT_NONE)
         return;
     int64_t head = (int64_t)((16 - ((uintptr_t)x & 15)) & 15) / (int64_t)sizeof(T);
     head = head < V ? head : V;
     int64_t packs = (V - head) / W, tail = head + packs * W;
+    for (int64_t c = V + threadIdx.x; scale && c < width; c += THREADS)
+        x[c] = narrow<T>(0);
     if (target < 0) {
         if (threadIdx.x == 0)
             loss[i] = 0;
@@ -105,24 +108,24 @@ static __global__ void __launch_bounds__(THREADS)
 
 template <class T>
 static cudaError_t launch(float *loss, void *logits, const int32_t *targets, const float *scale,
-                          int64_t N, int64_t V, const cuda_fault *f, cudaStream_t s)
+                          int64_t N, int64_t V, int64_t width, const cuda_fault *f, cudaStream_t s)
 {
     auto kernel = classifier<T>;
-    LAUNCH(kernel, (unsigned)N, THREADS, 0, s, loss, (T *)logits, targets, scale, V, f);
+    LAUNCH(kernel, (unsigned)N, THREADS, 0, s, loss, (T *)logits, targets, scale, V, width, f);
     return cudaGetLastError();
 }
 
 cudaError_t cuda_classifier(enum dtype type, float *loss, void *logits, const int32_t *targets,
-                            const float *scale, bool grad, int64_t N, int64_t V,
+                            const float *scale, bool grad, int64_t N, int64_t V, int64_t width,
                             const cuda_fault *f, cudaStream_t s)
 {
     scale = grad ? scale : NULL;
     switch (type) {
     case DTYPE_BF16:
-        return launch<bf16>(loss, logits, targets, scale, N, V, f, s);
+        return launch<bf16>(loss, logits, targets, scale, N, V, width, f, s);
     case DTYPE_F16:
-        return launch<f16>(loss, logits, targets, scale, N, V, f, s);
+        return launch<f16>(loss, logits, targets, scale, N, V, width, f, s);
     default:
-        return launch<float>(loss, logits, targets, scale, N, V, f, s);
+        return launch<float>(loss, logits, targets, scale, N, V, width, f, s);
     }
 }

@@ -70,11 +70,9 @@ static int describe(struct cuda *c, struct err *e)
     c->nvml = nvml_open(c->device);
     nvml_describe(c->nvml, nvml, sizeof nvml);
     snprintf(c->name, sizeof c->name, "%s", p.name);
-    const char *tf32 = getenv("ASSAY_CUDA_TF32");
-    c->tf32 = tf32 && strcmp(tf32, "1") == 0;
-    snprintf(c->describe, sizeof c->describe, "%s%s, CUDA %d.%d, cuBLASLt %s%s%s", p.name,
-             c->tf32 ? ", tf32 products" : "", CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100,
-             lt_version(c->lt), *nvml ? ", " : "", nvml);
+    snprintf(c->describe, sizeof c->describe, "%s, CUDA %d.%d, cuBLASLt %s%s%s", p.name,
+             CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100, lt_version(c->lt), *nvml ? ", " : "",
+             nvml);
     return 0;
 }
 
@@ -322,6 +320,11 @@ static void cuda_wait(struct backend *b, ticket t)
         cuda_ok(b, "wait", cudaStreamWaitEvent(c->stream, c->mark[t % MARKS], 0));
 }
 
+static void cuda_tf32(struct backend *b, bool on)
+{
+    cuda_of(b)->tf32 = on;
+}
+
 static const struct backend_ops table = {
     .abi = BACKEND_ABI,
     .name = "cuda",
@@ -344,6 +347,7 @@ static const struct backend_ops table = {
     .add_norm_bwd = cuda_op_add_norm_bwd,
     .linear_fwd = cuda_op_linear_fwd,
     .linear_bwd = cuda_op_linear_bwd,
+    .gelu_fwd = cuda_op_gelu_fwd,
     .attention_fwd = cuda_op_attention_fwd,
     .attention_bwd = cuda_op_attention_bwd,
     .kv_write = cuda_op_kv_write,
@@ -351,6 +355,8 @@ static const struct backend_ops table = {
     .classifier = cuda_op_classifier,
     .sum_squares = cuda_op_sum_squares,
     .adamw = cuda_op_adamw,
+    .cast = cuda_op_cast,
+    .tf32 = cuda_tf32,
 };
 
 /* The one name that this object shows. */

@@ -37,7 +37,7 @@ struct cuda {
     int nsegments;
     struct nvml *nvml;
     struct tuned *tuned; /* choices between fused and separate work, by shape; linear.c */
-    bool tf32;
+    bool tf32;           /* products of f32 may round their factors */
     char name[256], describe[512];
 };
 
@@ -70,6 +70,7 @@ void cuda_op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx
                         struct tensor *dbias, struct tensor *dy, const struct tensor *x,
                         const struct tensor *w, enum weight_layout layout,
                         const struct tensor *pre);
+void cuda_op_gelu_fwd(struct backend *b, struct tensor *y, const struct tensor *pre);
 void cuda_op_embed_fwd(struct backend *b, struct tensor *y, const struct tensor *ids,
                        const struct tensor *wte, const struct tensor *wpe, const struct tensor *pos,
                        struct dropout drop);
@@ -93,10 +94,13 @@ void cuda_op_kv_write(struct backend *b, struct tensor *k, struct tensor *v,
 void cuda_op_attention_step(struct backend *b, struct tensor *y, struct tensor *k, struct tensor *v,
                             const struct tensor *qkv, const struct tensor *pos, int heads);
 void cuda_op_classifier(struct backend *b, struct tensor *loss, struct tensor *logits,
-                        const struct tensor *targets, const struct tensor *scale, bool grad);
+                        const struct tensor *targets, const struct tensor *scale, bool grad,
+                        int64_t vocab);
 void cuda_op_sum_squares(struct backend *b, struct tensor *dst, const struct tensor *x);
 void cuda_op_adamw(struct backend *b, struct tensor *params, const struct tensor *grads,
                    struct tensor *m, struct tensor *v, const struct adamw *h,
                    const struct tensor *gscale, const struct tensor *skip);
+void cuda_op_cast(struct backend *b, struct tensor *dst, const struct tensor *src,
+                  const struct rounding *r);
 
 #endif

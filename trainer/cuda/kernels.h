@@ -86,6 +86,9 @@ cudaError_t cuda_gelu_grad(enum dtype type, void *dy, const void *pre, float *db
 cudaError_t cuda_add_partials(float *dst, const float *partial, int64_t stride, int64_t partials,
                               int64_t n, cudaStream_t s);
 cudaError_t cuda_cast(enum dtype type, void *out, const float *in, int64_t n, cudaStream_t s);
+/* Stochastically (struct rounding of backend.h); first: the number of in[0], a multiple of 4. */
+cudaError_t cuda_cast_stochastic(enum dtype type, void *out, const float *in, int64_t n,
+                                 uint64_t key, int64_t first, cudaStream_t s);
 
 struct cuda_attention {
     enum dtype type;
@@ -113,8 +116,8 @@ cudaError_t cuda_attention_step(const struct cuda_cache *c, void *y, void *k, vo
                                 cudaStream_t s);
 
 cudaError_t cuda_classifier(enum dtype type, float *loss, void *logits, const int32_t *targets,
-                            const float *scale, bool grad, int64_t N, int64_t V,
-                            const struct cuda_fault *f, cudaStream_t s);
+                            const float *scale, bool grad, int64_t N, int64_t V, int64_t width,
+                            const struct cuda_fault *f, cudaStream_t s); /* V of width columns */
 
 /* dst += sum of squares. partial: cuda_square_partials(n) doubles of scratch. */
 int64_t cuda_square_partials(int64_t n);

@@ -3,9 +3,9 @@
  *
  * Which of the two is faster depends on library and device, so the first use of a shape measures
  * both and keeps the better; ASSAY_CUDA_TUNE=fused or separate decides without measuring (and makes
- * runs on one device repeat bit by bit). Weights are f32; products of bf16 and fp16 read a copy
- * made at each use: 6 bytes a weight of traffic, below a hundredth of the product's time from some
- * thousand rows on.
+ * runs on one device repeat bit by bit). Weights are f32 or of the activations' type: a model that
+ * computes in bf16 or fp16 keeps such a copy of them; f32 weights beside narrow activations are
+ * copied at each use. Their gradients are f32 always.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,13 +100,21 @@ static void product_plain(struct backend *b, const struct product *p)
 static void *param_as(struct backend *b, const char *op, enum scratch where, enum dtype type,
                       const struct tensor *t)
 {
-    if (type == DTYPE_F32)
+    if (t->type == type)
         return t->data;
     int64_t n = tensor_count(t);
     void *copy = cuda_scratch(b, where, (size_t)n * dtype_size(type));
     if (copy)
         cuda_ok(b, op, cuda_cast(type, copy, t->data, n, cuda_of(b)->stream));
     return copy;
+}
+
+/* Weights are f32 or of the type of the activations; biases and all gradients are f32. */
+static bool types_ok(struct backend *b, const char *op, const struct tensor *w,
+                     const struct tensor *x, const struct tensor *bias, const struct tensor *dw)
+{
+    const struct tensor *f32[] = {w->type == x->type ? NULL : w, bias, dw};
+    return cuda_all_f32(b, op, f32, 3);
 }
 
 /* ---- choosing by measurement ---- */
@@ -200,13 +208,14 @@ void cuda_op_linear_fwd(struct backend *b, struct tensor *y, const struct tensor
                         const struct tensor *bias, struct tensor *pre)
 {
     const char *op = "linear_fwd";
-    const struct tensor *params[] = {w, bias}, *acts[] = {x, y, pre};
-    if (!cuda_all_f32(b, op, params, 2) || !cuda_same_type(b, op, acts, 3))
+    bool plain = !bias && !pre && y->type == DTYPE_F32;
+    const struct tensor *acts[] = {x, plain ? NULL : y, pre};
+    if (!types_ok(b, op, w, x, bias, NULL) || !cuda_same_type(b, op, acts, 3))
         return;
     struct fwd f = {
         .p = {.op = op,
               .type = x->type,
-              .out_type = x->type,
+              .out_type = y->type,
               .m = cuda_rows(x),
               .n = y->dim[y->ndim - 1],
               .k = x->dim[x->ndim - 1],
@@ -225,6 +234,15 @@ void cuda_op_linear_fwd(struct backend *b, struct tensor *y, const struct tensor
     bool may = bias && (!pre || x->type != DTYPE_F32);
     if (!may || !take_fused(b, &f.p, pre != NULL, fwd_fused, fwd_separate, &f) || !fwd_fused(b, &f))
         fwd_separate(b, &f);
+}
+
+void cuda_op_gelu_fwd(struct backend *b, struct tensor *y, const struct tensor *pre)
+{
+    const struct tensor *acts[] = {pre, y};
+    if (cuda_same_type(b, "gelu_fwd", acts, 2)) /* without a bias nothing of pre changes */
+        cuda_ok(b, "gelu_fwd",
+                cuda_bias_gelu(pre->type, y->data, (void *)(uintptr_t)pre->data, NULL,
+                               cuda_rows(pre), pre->dim[pre->ndim - 1], cuda_of(b)->stream));
 }
 
 /* ---- backward ---- */
@@ -293,9 +311,9 @@ void cuda_op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx
                         const struct tensor *w, enum weight_layout layout, const struct tensor *pre)
 {
     const char *op = "linear_bwd";
-    const struct tensor *params[] = {w, dw, dbias}, *acts[] = {x, dy, dx, pre};
+    const struct tensor *acts[] = {x, dy, dx, pre};
     struct cuda *c = cuda_of(b);
-    if (!cuda_all_f32(b, op, params, 3) || !cuda_same_type(b, op, acts, 4))
+    if (!types_ok(b, op, w, x, dbias, dw) || !cuda_same_type(b, op, acts, 4))
         return;
     int64_t N = cuda_rows(x), I = x->dim[x->ndim - 1], O = dy->dim[dy->ndim - 1];
     bool in_out = layout == WEIGHT_IN_OUT;

@@ -1,4 +1,4 @@
-/* linear: what stands around the matrix products: bias, gelu, its gradient, column sums, casts; and a
+/* linear: what stands around the matrix products: bias, gelu, its gradient, column sums; and a
  * product of our own for shapes and alignments that cuBLASLt does not take.
  *
  * gelu is the tanh form (Hendrycks and Gimpel, arXiv 1606.08415) written as x s with
@@ -192,47 +192,4 @@ cudaError_t cuda_add_partials(float *dst, const float *partial, int64_t stride, 
 {
     LAUNCH(add_partials, blocks_for(n, 256), 256, 0, s, dst, partial, stride, partials, n);
     return cudaGetLastError();
-}
-
-/* ---- f32 parameters as the products want them ---- */
-
-template <class T, int W>
-static __global__ void __launch_bounds__(256) cast(T *out, const float *in, int64_t n)
-{
-    int64_t at = thread_number() * W;
-    if (at >= n)
-        return;
-    float v[W];
-    Pack<T, W> o;
-    load_floats<W>(v, in + at);
-#pragma unroll
-    for (int k = 0; k < W; k++)
-        o.v[k] = narrow<T>(v[k]);
-    store(out + at, o);
-}
-
-template <class T>
-static cudaError_t pick_cast(void *out, const float *in, int64_t n, cudaStream_t s)
-{
-    constexpr int W = Wide<T>::W;
-    if (n % W == 0 && aligned16(out) && aligned16(in)) {
-        auto kernel = cast<T, W>;
-        LAUNCH(kernel, blocks_for(n / W, 256), 256, 0, s, (T *)out, in, n);
-    } else {
-        auto kernel = cast<T, 1>;
-        LAUNCH(kernel, blocks_for(n, 256), 256, 0, s, (T *)out, in, n);
-    }
-    return cudaGetLastError();
-}
-
-cudaError_t cuda_cast(enum dtype type, void *out, const float *in, int64_t n, cudaStream_t s)
-{
-    switch (type) {
-    case DTYPE_BF16:
-        return pick_cast<bf16>(out, in, n, s);
-    case DTYPE_F16:
-        return pick_cast<f16>(out, in, n, s);
-    default:
-        return cudaErrorInvalidValue;
-    }
 }

@@ -250,16 +250,18 @@ void cuda_op_attention_step(struct backend *b, struct tensor *y, struct tensor *
 /* ---- loss and update ---- */
 
 void cuda_op_classifier(struct backend *b, struct tensor *loss, struct tensor *logits,
-                        const struct tensor *targets, const struct tensor *scale, bool grad)
+                        const struct tensor *targets, const struct tensor *scale, bool grad,
+                        int64_t vocab)
 {
     struct cuda *c = cuda_of(b);
-    int64_t N = cuda_rows(logits), V = logits->dim[logits->ndim - 1];
+    int64_t N = cuda_rows(logits), width = logits->dim[logits->ndim - 1];
     if (cuda_ok(b, "classifier",
                 cuda_check_ids(c->fault, OP_CLASSIFIER, FAULT_TARGET, targets->data, NULL, N, 1, -1,
-                               V, c->stream)))
+                               vocab, c->stream)))
         cuda_ok(b, "classifier",
                 cuda_classifier(logits->type, loss->data, logits->data, targets->data,
-                                grad ? scale->data : NULL, grad, N, V, c->fault, c->stream));
+                                grad ? scale->data : NULL, grad, N, vocab, width, c->fault,
+                                c->stream));
 }
 
 void cuda_op_sum_squares(struct backend *b, struct tensor *dst, const struct tensor *x)
@@ -322,4 +324,17 @@ void cuda_op_adamw(struct backend *b, struct tensor *params, const struct tensor
     cuda_ok(b, "adamw",
             cuda_adamw(params->data, grads->data, m->data, v->data, &k, gscale->data, skip->data,
                        c->fault, c->stream));
+}
+
+void cuda_op_cast(struct backend *b, struct tensor *dst, const struct tensor *src,
+                  const struct rounding *r)
+{
+    struct cuda *c = cuda_of(b);
+    int64_t n = tensor_count(src);
+    if (r)
+        cuda_ok(
+            b, "cast",
+            cuda_cast_stochastic(dst->type, dst->data, src->data, n, r->key, r->first, c->stream));
+    else
+        cuda_ok(b, "cast", cuda_cast(dst->type, dst->data, src->data, n, c->stream));
 }
