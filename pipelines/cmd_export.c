@@ -15,6 +15,7 @@ struct opt {
     struct strs results;
     int to;
     struct str url, experiment, report, out;
+    bool replace;
 };
 #define AT(m) offsetof(struct opt, m)
 static const struct field fields[] = {
@@ -25,6 +26,8 @@ static const struct field fields[] = {
     {"experiment", FIELD_STR, AT(experiment), "assay", .help = "mlflow: made when it is not there"},
     {"report", FIELD_STR, AT(report), "", .help = "mlflow: an HTML report, attached to each run"},
     {"out", FIELD_STR, AT(out), "", .help = "tensorboard: folder of event files, one run a folder"},
+    {"replace", FIELD_BOOL, AT(replace), "false",
+     .help = "tensorboard: write over another run of the same name"},
     {0},
 };
 #undef AT
@@ -48,9 +51,9 @@ static int to_tensorboard(struct opt *o, const struct ledger *l, struct arena *a
 {
     const char *out = str_dup(a, o->out);
     for (size_t i = 0; i < l->n; i++)
-        if (export_tensorboard(&l->v[i], out, e))
+        if (export_tensorboard(&l->v[i], out, o->replace, e))
             return -1;
-    log_info("%zu runs; tensorboard --logdir %s", l->n, out);
+    log_info("%zu run%s; tensorboard --logdir %s", l->n, l->n == 1 ? "" : "s", out);
     return 0;
 }
 

@@ -33,9 +33,10 @@ void export_flatten(struct flat *f, const struct result *r, struct arena *a);
 /* "2026-11-30T09:40:31Z" as seconds since 1970; NaN if it is none. */
 double export_time(struct str iso);
 
-/* DIR/RUN/events.out.tfevents.assay, whole, in place of an older one. The format of TensorBoard's event
+/* DIR/RUN/events.out.tfevents.assay, whole, in place of an older one of this run; one of another run (begun
+ * at another time, of another group or seed) is refused unless `replace`. The format of TensorBoard's event
  * files: TFRecord framing (lengths and data with masked CRC-32C) around protobuf `Event` messages. */
-int export_tensorboard(const struct result *r, const char *dir, struct err *e);
+int export_tensorboard(const struct result *r, const char *dir, bool replace, struct err *e);
 
 struct mlflow_job {
     const char *url, *experiment;

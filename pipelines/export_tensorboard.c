@@ -136,16 +136,53 @@ static void put_table(struct buf *md, struct strs k, struct strs v)
         buf_printf(md, "| %.*s | %.*s |\n", STR_ARG(k.v[i]), STR_ARG(v.v[i]));
 }
 
-int export_tensorboard(const struct result *r, const char *dir, struct err *e)
+/* A row of a table as put_table writes it. */
+static bool has_row(struct str file, const char *key, struct str value, struct arena *a)
+{
+    return !value.n || str_find(file, str_printf(a, "| %s | %.*s |", key, STR_ARG(value))) >= 0;
+}
+
+/* Whether the event file that is there is of this very run: begun at that time, of that group and seed. Two
+ * runs may have one name in two folders. */
+static int same_run(const char *path, const struct result *r, double wall, bool *same,
+                    struct arena *a, struct err *e)
+{
+    struct buf old = {0};
+    double began = NAN;
+    *same = false;
+    if (file_read(path, &old, 0, e) != 0)
+        return -1;
+    if (old.n > 21) /* record head, then field 1 of the first event */
+        memcpy(&began, old.p + 13, sizeof began);
+    struct str all = buf_str(&old);
+    *same = began == wall && has_row(all, "assay.group", r->group, a) &&
+            has_row(all, "train.seed", str_printf(a, "%lld", (long long)r->config.train.seed), a);
+    buf_release(&old);
+    return 0;
+}
+
+int export_tensorboard(const struct result *r, const char *dir, bool replace, struct err *e)
 {
     struct arena a = {0};
     struct flat f;
     struct buf file = {0}, text = {0}, version = {0};
     const char *folder = path_join(&a, dir, str_dup(&a, r->run));
+    const char *path = path_join(&a, folder, "events.out.tfevents.assay");
+    bool same = true;
+    int rc = -1;
     export_flatten(&f, r, &a);
     double wall = f.n ? f.v[0].wall : 0;
     for (size_t i = 0; i < f.n; i++)
         wall = fmin(wall, f.v[i].wall);
+    if (!replace && file_exists(path) && same_run(path, r, wall, &same, &a, e) != 0)
+        goto out;
+    if (!same) {
+        err_set(e,
+                "%s is of another run of that name; --replace puts this one in its place, another "
+                "--out keeps both",
+                folder);
+        goto out;
+    }
     buf_addz(&version, "brain.Event:2");
     put_event(&file, wall, 0, 3, &version);
     put_table(&text, f.param, f.value);
@@ -155,7 +192,8 @@ int export_tensorboard(const struct result *r, const char *dir, struct err *e)
     put_text(&file, "run/text_summary", buf_str(&text), wall);
     for (size_t i = 0; i < f.n; i++)
         put_scalar(&file, &f.v[i]);
-    int rc = file_write_all(path_join(&a, folder, "events.out.tfevents.assay"), buf_str(&file), e);
+    rc = file_write_all(path, buf_str(&file), e);
+out:
     buf_release(&version);
     buf_release(&text);
     buf_release(&file);

@@ -47,6 +47,17 @@ PY
 is "$(tr '\n' ' ' < "$tmp/out")" "True True True True True " "and that reading holds every point and text of the result, once"
 "$ASSAY" export --to tensorboard --out "$tmp/tb" "$tmp/r" --quiet
 is "$(ls "$tmp/tb/golden" | wc -l)" 1 "again: one file, in the old one's place"
+# another run of that name, in another folder
+mkdir -p "$tmp/r2"
+sed "s/\"train\": {/\"train\": {\"seed\": 77, /" tests/golden/export.jsonl > "$tmp/other.jsonl"
+"$ASSAY" result --from "$tmp/other.jsonl" --out "$tmp/r2" --quiet
+cp "$f" "$tmp/keep"
+"$ASSAY" export --to tensorboard --out "$tmp/tb" "$tmp/r2" --quiet 2> "$tmp/err"
+is "$? $(grep -c 'golden is of another run of that name' "$tmp/err")" "1 1" "another run of that name is not written over the first" || sed 's/^/# /' "$tmp/err"
+ok "which is left as it was" cmp "$f" "$tmp/keep"
+"$ASSAY" export --to tensorboard --out "$tmp/tb2" "$tmp/r" "$tmp/r2" --quiet
+is "$? $(ls "$tmp/tb2" | tr '\n' ' ')" "0 golden golden#2 " "two at once get folders of their own"
+ok "--replace writes over it" "$ASSAY" export --to tensorboard --out "$tmp/tb" --replace "$tmp/r2" --quiet
 "$ASSAY" export --to tensorboard "$tmp/r" > "$tmp/log" 2>&1
 is $? 2 "without --out it is refused"
 
