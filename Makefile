@@ -170,7 +170,8 @@ config: ## what was found
 clean: ## remove the build folder (runs stay)
 	$(Q)rm -rf $(BUILD)
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n",$$1,$$2}' Makefile pipelines/run.mk
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n",$$1,$$2}' Makefile pipelines/run.mk tests/gpu/gpu.mk
 
 -include pipelines/run.mk
+-include tests/gpu/gpu.mk
 .PHONY: all test test-built test-long unit one asan lint bench format deps config clean help FORCE

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# bundle: puts a folder together that runs assay on another machine: bundle.sh BUILD FOLDER TARBALL [WORDS]
+#
+# The tool and the shared objects stripped, the libraries they name beside them (lib/), run files,
+# tasks, hardware files and the checks for a machine with GPUs. From the machine come glibc (2.35 or
+# later), the C++ and gcc runtimes, MPI, CUDA and NCCL: symbols of a later glibc are an error here.
+set -eu
+export LC_ALL=C
+build=$1 dir=$2 tarball=$3 words=${4:-}
+newest=2.35
+bin=$build/bundle/bin
+rm -rf "$dir"
+mkdir -p "$dir/lib" "$dir/check"
+cp "$bin/assay" "$dir/"
+for so in "$build"/libassay_*.so; do [ ! -f "$so" ] || cp "$so" "$dir/"; done
+for t in "$bin"/check/*; do [ ! -f "$t" ] || cp "$t" "$dir/check/"; done
+[ -z "$words" ] || cp "$words" "$dir/check/"
+# Symbols that objects opened at run time need stay: they are in the dynamic table.
+strip --strip-unneeded "$dir/assay" "$dir"/*.so "$dir"/check/test_* 2>/dev/null || true
+
+from_the_machine='^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|gcc_s|stdc\+\+|mpi|open-(rte|pal)|cuda|cudart|cublas.*|nccl|nvidia-ml))\.so'
+ldd "$dir/assay" "$dir"/check/test_* 2>/dev/null | awk '$2 == "=>" {print $1, $3}' | sort -u |
+    while read -r name path; do
+        [[ $name =~ $from_the_machine ]] && continue
+        [ -f "$path" ] || { echo "bundle: $name is not found on this machine" >&2; exit 1; }
+        cp -L "$path" "$dir/lib/$name"
+    done
+
+for f in "$dir/assay" "$dir"/*.so "$dir"/lib/* "$dir"/check/*; do
+    [ -f "$f" ] || continue
+    later=$(objdump -T "$f" 2>/dev/null | grep -o 'GLIBC_2\.[0-9]*' | sort -u |
+        awk -F. -v most="${newest#*.}" '$2 > most' | tr '\n' ' ')
+    [ -z "$later" ] || { echo "bundle: $f wants $later, a bundle may want glibc $newest at most" >&2; exit 1; }
+done
+
+cp pipelines/bundle.mk "$dir/Makefile"
+cp LICENSE README.md "$dir/"
+mkdir -p "$dir/pipelines" "$dir/tests/gpu" "$dir/docs"
+cp -r pipelines/run.mk pipelines/*.sh pipelines/*.py pipelines/runs pipelines/hardware pipelines/tasks pipelines/prices \
+    pipelines/sweeps pipelines/reference "$dir/pipelines/"
+cp tests/gpu/*.sh tests/gpu/*.py "$dir/tests/gpu/"
+cp docs/*.md "$dir/docs/"
+git rev-parse HEAD >"$dir/COMMIT" 2>/dev/null || echo unknown >"$dir/COMMIT"
+tar -C "$(dirname "$dir")" --sort=name --owner=0 --group=0 --mtime=@0 -cf - "$(basename "$dir")" | gzip -n >"$tarball.new"
+mv "$tarball.new" "$tarball"
+echo "bundle: $tarball, $(du -m "$tarball" | cut -f1) MiB: unpack it anywhere and run ./assay doctor, make gpu-smoke" >&2

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# make bundle, and what a rented box runs first. The bundle is built from this tree, unpacked elsewhere
+# and run without this machine's libraries; gpu-smoke and gpu-check run from it on the emulator, tiny.
+set -u
+. tests/cli/tap.sh
+unset ASSAY # the one in the bundle is tested
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+make bundle DEPS=0 BUILD="$BUILD" >"$tmp/log" 2>&1
+if ! is $? 0 "make bundle"; then
+    tail -5 "$tmp/log" | sed 's/^/# /'
+    done_testing
+fi
+tar -C "$tmp" -xf "$BUILD"/assay-*.tar.gz
+box=$(ls -d "$tmp"/assay-*/)
+box=${box%/}
+# What a machine must have itself: glibc, the C++ and gcc runtimes.
+elsewhere() { ldd "$box/assay" "$box"/check/test_* | awk '$2 == "=>" {print $1, $3}' | grep -v " $box/" | grep -v -E '^(lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+))\.so'; }
+is "$(elsewhere | sort -u | tr '\n' ';')" "" "every other library comes from the bundle"
+is "$(ls "$box/lib" | grep -c -E '^lib(c|cuda|cudart|cublas.*|nccl|mpi)\.so')" 0 "glibc, CUDA, NCCL and MPI come from the machine"
+newest=$(for f in "$box/assay" "$box"/*.so "$box"/lib/* "$box"/check/*; do objdump -T "$f" 2>/dev/null; done |
+    grep -o 'GLIBC_2\.[0-9]*' | sort -u -t. -k2 -n | tail -1)
+ok "glibc symbols up to 2.35 at most: $newest" [ "${newest#GLIBC_2.}" -le 35 ]
+ok "it runs with an empty environment, from any folder" env -i bash -c 'cd / && "$1/assay" --version >/dev/null' _ "$box"
+cat >"$tmp/tiny.ini" <<'INI'
+[data]
+kind = corpus
+docs = 400
+holdout = 0.1
+[vocab]
+size = 400
+[model]
+layers = 1
+heads = 2
+width = 32
+context = 128
+[train]
+tokens = 2K
+batch = 2
+[finetune]
+epochs = 1
+[eval]
+max_new_tokens = 2
+INI
+cp "$tmp/tiny.ini" "$box/pipelines/runs/"
+(cd "$box" && env -i PATH="$PATH" make run RUN=tiny) >"$tmp/log" 2>&1
+is $? 0 "make run in the bundle: from a run file to its result" || tail -5 "$tmp/log" | sed 's/^/# /'
+ok "the result is there" test -s "$box/runs/tiny/result.msgpack"
+ok "make lists what it can do" bash -c 'make -C "$1" | grep -q gpu-check' _ "$box"
+
+if [ ! -f "$BUILD/cudaemu/libassay_cuda.so" ]; then
+    skip "gpu-smoke and gpu-check on the emulator: NVIDIA's headers (cuda_runtime.h, cublasLt.h)"
+    done_testing
+fi
+make BUILD="$BUILD" "$BUILD/cudaemu/primitives" >/dev/null 2>&1
+export ASSAY_LIBDIR=$PWD/$BUILD/cudaemu
+[ "${BUILD#/}" = "$BUILD" ] || ASSAY_LIBDIR=$BUILD/cudaemu
+(cd / && DEVICES=1 SIZE=tiny PRECISION=fp32 bash "$box/tests/gpu/smoke.sh") >"$tmp/smoke" 2>&1
+is $? 0 "gpu-smoke: $(tail -1 "$tmp/smoke")"
+(CUEMU_DEVICES=0 DEVICES=1 SIZE=tiny PRECISION=fp32 bash "$box/tests/gpu/smoke.sh") >"$tmp/smoke" 2>&1
+is $? 1 "without a device it fails"
+ok "and says why" grep -q 'FAILED: cuda .*no device' "$tmp/smoke"
+
+check() { EMULATED=1 DEVICES=1 CHECK_PRIMITIVES=$ASSAY_LIBDIR/primitives OUT=$tmp/out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>"$tmp/err"; }
+says() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(" ".join(p["part"] + ":" + p["state"] for p in d["parts"]))' "$tmp/out/gpu-check.json"; }
+check
+is $? 0 "gpu-check, emulated" || sed 's/^/# /' "$tmp/table"
+is "$(says | sed 's/torch:[a-z]*/torch:any/')" "device:ok primitives:ok ops:ok train:ok torch:any generate:ok resume:ok sanitizer:skipped" \
+    "every part is in its report, and what could not be done is skipped by name"
+grep -E 'skipped' "$tmp/table" | sed 's/^/# /'
+ok "with its figures" python3 -c 'import json, sys; f = json.load(open(sys.argv[1]))["figures"]; assert f["train_tokens_per_s"] > 0 and f["train_mfu"] is None and f["op_checks"] > 50, f' "$tmp/out/gpu-check.json"
+mkdir "$tmp/wrong"
+head -c 100 /dev/zero >"$tmp/wrong/words"
+EMULATED=1 CHECK_WORDS=$tmp/wrong/words PARTS="device primitives" CHECK_PRIMITIVES=$ASSAY_LIBDIR/primitives OUT=$tmp/out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>&1
+is $? 1 "a primitive that differs fails the check"
+is "$(says)" "device:ok primitives:failed" "and stands in the report"
+CUEMU_DEVICES=0 check
+is "$? $(says | cut -d' ' -f1,2)" "1 device:failed primitives:skipped" "without a device nothing is claimed"
+done_testing

@@ -1,0 +1,259 @@
+#!/usr/bin/env bash
+# check: every check that wants a GPU, on a bare machine, in under 6 minutes: the machine's primitives
+# against the emulator's, every op against the double reference, GPT-2 124M beside the same model in
+# PyTorch, generation, kill and resume, compute-sanitizer. From an unpacked bundle (make bundle); needs
+# no network, no compiler and no root. Prints a table and writes $OUT/gpu-check.json; ends with 0 when
+# nothing failed. A part that cannot be done here is named with the reason.
+#
+#   OUT=folder   PARTS="primitives ops ..."   LIMIT=350 (seconds for all)   PRECISION=bf16
+#   EMULATED=1 with ASSAY_LIBDIR and CHECK_PRIMITIVES: tiny sizes on the emulator, to test this script.
+set -u
+export LC_ALL=C
+here=$(cd "$(dirname "$0")/../.." && pwd)
+ASSAY=${ASSAY:-$here/assay}
+CHECK=${CHECK:-$here/check}
+OUT=${OUT:-$here}
+LIMIT=${LIMIT:-350}
+EMULATED=${EMULATED:-}
+PARTS=${PARTS:-device primitives ops train torch generate resume sanitizer}
+mkdir -p "$OUT"
+OUT=$(cd "$OUT" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+: >"$tmp/rows" # part|state|seconds|what it says
+: >"$tmp/figures"
+
+# ---- the report ----
+left() { echo $((LIMIT - SECONDS)); }
+row() { # part state seconds detail
+    printf '%s|%s|%s|%s\n' "$1" "$2" "$3" "$(tr '|\n\t"\\' "/   '/" <<<"$4" | sed 's/ *$//')" >>"$tmp/rows"
+    [ "$2" != failed ] || bad=$((bad + 1))
+    printf '  %-12s %-8s %4s s  %s\n' "$1" "$2" "$3" "$4" >&2
+}
+skip() { row "$1" skipped 0 "$2"; }
+figure() { # name value: a number, or null
+    [[ $2 =~ ^-?[0-9.]+(e[-+]?[0-9]+)?$ ]] && printf '%s|%s\n' "$1" "$2" >>"$tmp/figures" || printf '%s|null\n' "$1" >>"$tmp/figures"
+}
+value_of() { grep "^$1|" "$tmp/figures" | tail -1 | cut -d'|' -f2; }
+# within SECONDS CMD...: what it prints goes to $tmp/out; 124 when the time is over.
+within() {
+    local most=$1 room
+    shift
+    room=$(left)
+    [ "$room" -lt "$most" ] && most=$room
+    [ "$most" -gt 0 ] || return 124
+    timeout -k 5 "$most" "$@" >"$tmp/out" 2>&1
+}
+why() { [ "$1" = 124 ] && echo "no time left" || grep -m1 -E '^not ok|rror|assay:' "$tmp/out" || tail -1 "$tmp/out"; }
+number() { sed -n "s/^ *\"$2\": *\([-0-9.e+]*\).*/\1/p" "$1/manifest.json" | head -1; }
+times() { awk -v a="${1:-x}" -v b="${2:-x}" 'BEGIN { if (a + 0 > 0 && b + 0 > 0) printf "%.6g", a / b; else print "null" }'; }
+
+# ---- sizes ----
+if [ -n "$EMULATED" ]; then
+    layers=2 heads=2 width=32 context=32 vocab=256 batch=2 steps=24 rate=1e-2 data=2000 every=0 PRECISION=${PRECISION:-fp32}
+else
+    layers=12 heads=12 width=768 context=1024 vocab=50257 batch=32 steps=200 rate=6e-4 data=4000000 every=0 PRECISION=${PRECISION:-bf16}
+fi
+export ASSAY_BACKEND=cuda
+# A made shard: mostly predictable, so that a loss falls.
+shard() { # FILE COUNT VOCAB SEED
+    python3 - "$@" <<'PY'
+import array, random, struct, sys
+path, n, vocab, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+r = random.Random(seed)
+x, out = 0, array.array("H")
+for _ in range(n):
+    x = (x * 5 + 1 + (7 if r.random() < 0.2 else 0)) % min(vocab, 4096)
+    out.append(x)
+with open(path, "wb") as f:
+    f.write(struct.pack("<4i", 20240520, 1, n, 0) + bytes(1024 - 16))
+    f.write(out.tobytes())
+PY
+}
+config() { # FILE layers heads width context vocab batch steps checkpoint_every
+    cat >"$1" <<INI
+[model]
+layers = $2
+heads = $3
+width = $4
+context = $5
+vocab = $6
+[train]
+backend = cuda
+precision = $PRECISION
+tokens = $(($5 * $7 * $8))
+batch = $7
+checkpoint_every = $9
+lr = $rate
+warmup = 0.1
+clip = 1
+INI
+}
+
+# ---- the parts ----
+part_device() {
+    within 60 "$ASSAY" doctor
+    local rc=$? line
+    line=$(grep '^cuda' "$tmp/out" | sed 's/^cuda *//')
+    if [ $rc = 0 ] && grep -q '^cuda .*CUDA [0-9]' "$tmp/out"; then
+        row device ok $((SECONDS - t)) "$line"
+        echo "$line" >"$tmp/device"
+    else
+        row device failed $((SECONDS - t)) "${line:-$(why $rc)}"
+    fi
+}
+
+part_primitives() {
+    local program=${CHECK_PRIMITIVES:-$CHECK/primitives} words=${CHECK_WORDS:-$CHECK/primitives.words} rc
+    [ -x "$program" ] || { skip primitives "this bundle was built without nvcc"; return; }
+    [ -f "$words" ] || { skip primitives "this bundle was built without the emulator"; return; }
+    within 30 "$program" --against "$words"
+    rc=$?
+    figure primitives "$(grep -c '^ok' "$tmp/out")"
+    [ $rc = 0 ] && row primitives ok $((SECONDS - t)) "$(grep -c '^ok' "$tmp/out") agree with the emulator" ||
+        row primitives failed $((SECONDS - t)) "$(why $rc): $(grep -m1 '^# word' "$tmp/out")"
+}
+
+part_ops() {
+    local n=0 rc spec name set
+    for spec in "test_ops ASSAY_CUDA_TUNE=fused" "test_ops ASSAY_CUDA_TUNE=separate" "test_contract A=1" "test_grad A=1" "test_narrow A=1"; do
+        read -r name set <<<"$spec"
+        [ -n "$EMULATED" ] && [ "$spec" != "test_contract A=1" ] && continue # the others are in make test
+        [ -x "$CHECK/$name" ] || { skip "$name" "not in this bundle"; continue; }
+        within 90 env "$set" ASSAY_LIBDIR="${ASSAY_LIBDIR:-$here}" "$CHECK/$name"
+        rc=$?
+        if [ $rc != 0 ] || ! tail -1 "$tmp/out" | grep -q '^1\.\.[1-9]'; then
+            cp "$tmp/out" "$OUT/$name.log"
+            row ops failed $((SECONDS - t)) "$name $set: $(why $rc); more in $OUT/$name.log"
+            return
+        fi
+        n=$((n + $(grep -c '^ok' "$tmp/out")))
+    done
+    figure op_checks $n
+    row ops ok $((SECONDS - t)) "$n checks of ops against the double reference"
+}
+
+part_train() {
+    mkdir -p "$tmp/shards"
+    shard "$tmp/shards/made_train_000000.bin" $data $vocab 1 || { row train failed 0 "no shard could be made: python3"; return; }
+    config "$tmp/big.ini" $layers $heads $width $context $vocab $batch $steps $every
+    within 100 "$ASSAY" train --quiet --config "$tmp/big.ini" --shards "$tmp/shards" --out "$tmp/big"
+    local rc=$? first last rate mfu
+    if [ $rc != 0 ]; then
+        row train failed $((SECONDS - t)) "$(why $rc)"
+        return
+    fi
+    cp "$tmp/big/metrics.jsonl" "$OUT/gpu-check-metrics.jsonl"
+    first=$(number "$tmp/big" first_loss) last=$(number "$tmp/big" last_tenth_loss)
+    rate=$(number "$tmp/big" tokens_per_second) mfu=$(number "$tmp/big" mfu)
+    figure train_tokens_per_s "$rate"
+    figure train_mfu "$mfu"
+    figure train_step_ms_p50 "$(number "$tmp/big" step_ms_p50)"
+    figure train_stall_share "$(number "$tmp/big" stall_share)"
+    figure train_memory "$(number "$tmp/big" memory_most)"
+    figure train_energy_j "$(number "$tmp/big" energy_j)"
+    figure train_peak_tflops "$(number "$tmp/big" peak_tflops)"
+    figure flops_token "$(number "$tmp/big" flops_token)"
+    figure train_first_loss "$first"
+    figure train_last_loss "$last"
+    awk -v a="$first" -v b="$last" 'BEGIN { exit !(b < a) }' &&
+        row train ok $((SECONDS - t)) "$steps steps of $batch x $context in $PRECISION: ${rate%.*} tokens/s, MFU ${mfu:-unknown}, loss $first to $last" ||
+        row train failed $((SECONDS - t)) "the loss does not fall: $first to $last"
+}
+
+part_torch() {
+    [ -f "$tmp/shards/made_train_000000.bin" ] || { skip torch "the training before it made no data"; return; }
+    python3 -c 'import torch' 2>/dev/null || { skip torch "PyTorch is not here"; return; }
+    local on=cuda more= rc peak flops
+    [ -z "$EMULATED" ] || on=cpu more=--no-compile
+    within 110 python3 "$here/tests/gpu/torch_gpt2.py" "$tmp/shards/made_train_000000.bin" --layers $layers --heads $heads \
+        --width $width --context $context --vocab $vocab --batch $batch --steps $steps --seconds 60 --device $on $more
+    rc=$?
+    if [ $rc != 0 ] || ! tail -1 "$tmp/out" | grep -q '^{'; then
+        row torch failed $((SECONDS - t)) "$(why $rc)"
+        return
+    fi
+    tail -1 "$tmp/out" >"$OUT/gpu-check-torch.json"
+    field() { sed -n "s/.*\"$1\": *\([-0-9.e+]*\).*/\1/p" "$OUT/gpu-check-torch.json"; }
+    figure torch_tokens_per_s "$(field tokens_per_s)"
+    figure torch_loss "$(field loss)"
+    figure torch_memory "$(field memory)"
+    peak=$(value_of train_peak_tflops) flops=$(value_of flops_token)
+    figure torch_mfu "$(awk -v r="$(field tokens_per_s)" -v f="$flops" -v p="$peak" 'BEGIN { if (p + 0 > 0) printf "%.4f", r * f / (p * 1e12); else print "null" }')"
+    figure times_torch "$(times "$(value_of train_tokens_per_s)" "$(field tokens_per_s)")"
+    row torch ok $((SECONDS - t)) "PyTorch in the same run: $(field tokens_per_s | cut -d. -f1) tokens/s; assay has $(value_of times_torch) times that"
+}
+
+part_generate() {
+    local model="$tmp/big/latest" n=32 cuda cpu rc
+    [ -e "$model" ] || { skip generate "the training before it left no checkpoint"; return; }
+    [ -z "$EMULATED" ] || n=6
+    say() { within 60 "$ASSAY" sample --model "$model" --backend "$1" --prompt-ids 1,6,31 --ids --max-new-tokens $n --temperature 0 --quiet; }
+    say cuda
+    rc=$?
+    cuda=$(tail -1 "$tmp/out")
+    [ $rc = 0 ] && [ -n "$cuda" ] || { row generate failed $((SECONDS - t)) "$(why $rc)"; return; }
+    say cpu
+    cpu=$(tail -1 "$tmp/out")
+    [ "$cuda" = "$cpu" ] && row generate ok $((SECONDS - t)) "$n greedy tokens, the same as on the CPU" ||
+        row generate failed $((SECONDS - t)) "on cuda $cuda, on the CPU $cpu"
+}
+
+part_resume() {
+    local size=
+    [ -z "$EMULATED" ] || size=tiny
+    within 60 env ASSAY="$ASSAY" SIZE=$size PRECISION="$PRECISION" bash "$here/tests/gpu/smoke.sh"
+    local rc=$?
+    [ $rc = 0 ] && row resume ok $((SECONDS - t)) "$(grep '^gpu-smoke: ok' "$tmp/out" | cut -d: -f3- | sed "s/^ *//")" ||
+        row resume failed $((SECONDS - t)) "$(grep -m1 FAILED "$tmp/out" || why $rc)"
+}
+
+part_sanitizer() {
+    local tool rc done=
+    [ -z "$EMULATED" ] || { skip sanitizer "the emulator is no device"; return; }
+    local program
+    program=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer "${CUDA_HOME:-/none}/bin/compute-sanitizer" 2>/dev/null | head -1)
+    [ -n "$program" ] || { skip sanitizer "compute-sanitizer is not here"; return; }
+    mkdir -p "$tmp/few"
+    shard "$tmp/few/made_train_000000.bin" 3000 256 2
+    config "$tmp/few.ini" 2 2 128 64 256 2 2 0
+    for tool in memcheck racecheck synccheck initcheck; do
+        [ "$(left)" -gt 20 ] || break
+        rm -rf "$tmp/few-out"
+        within 45 "$program" --tool $tool --error-exitcode 9 "$ASSAY" train --quiet --config "$tmp/few.ini" --shards "$tmp/few" --out "$tmp/few-out"
+        rc=$?
+        if [ $rc != 0 ] && [ $rc != 124 ]; then
+            cp "$tmp/out" "$OUT/$tool.log"
+            row sanitizer failed $((SECONDS - t)) "$tool: $(grep -m1 '=========' "$tmp/out"); more in $OUT/$tool.log"
+            return
+        fi
+        [ $rc = 0 ] && done="$done $tool" || done="$done $tool(out of time)"
+    done
+    [ -n "$done" ] && row sanitizer ok $((SECONDS - t)) "two steps:$done" || skip sanitizer "no time left"
+}
+
+echo "gpu-check: $(cat "$here/COMMIT" 2>/dev/null || echo 'no commit')${EMULATED:+, emulated: it tests this script, not a GPU}" >&2
+for part in $PARTS; do
+    t=$SECONDS
+    if [ "$(left)" -le 0 ]; then
+        skip "$part" "no time left"
+    elif [ "$part" != device ] && [ ! -s "$tmp/device" ]; then
+        skip "$part" "no device opens"
+    else
+        "part_$part"
+    fi
+done
+
+{
+    printf '{\n  "date": "%s",\n  "commit": "%s",\n  "emulated": %s,\n  "device": "%s",\n  "seconds": %d,\n  "failed": %d,\n  "parts": [\n' \
+        "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(cat "$here/COMMIT" 2>/dev/null)" "$([ -n "$EMULATED" ] && echo true || echo false)" \
+        "$(tr -d '"\\' <"$tmp/device" 2>/dev/null)" $SECONDS $bad
+    awk -F'|' '{ printf "%s    {\"part\": \"%s\", \"state\": \"%s\", \"seconds\": %s, \"says\": \"%s\"}", (NR > 1 ? ",\n" : ""), $1, $2, $3, $4 } END { print "" }' "$tmp/rows"
+    printf '  ],\n  "figures": {\n'
+    awk -F'|' '{ printf "%s    \"%s\": %s", (NR > 1 ? ",\n" : ""), $1, $2 } END { print "" }' "$tmp/figures"
+    printf '  }\n}\n'
+} >"$OUT/gpu-check.json"
+awk -F'|' '{ printf "%-12s %-8s %5s s  %s\n", $1, $2, $3, $4 }' "$tmp/rows"
+echo "gpu-check: $bad failed, $(grep -c '|skipped|' "$tmp/rows") skipped, $SECONDS s; $OUT/gpu-check.json" >&2
+[ $bad = 0 ]
