@@ -11,7 +11,7 @@
  * |   n   | payload: one msgpack map, keys are the field names                      |
  *
  * Little-endian. A file whose last record is cut (by a kill) is readable: the torn tail is dropped
- * and said once on stderr. Damage before the last record is an error with its offset; so is a
+ * and said once on stderr, with its number, place and whether it is short or its checksum is wrong. Damage before the last record is an error with its offset; so is a
  * damaged length that would swallow whole records. Unknown keys
  * are kept in the REST row if the schema has one. Integers are written in their shortest form,
  * reals as float64, absent values are left out. Depth is limited to 32.

@@ -139,9 +139,19 @@ static bool all_zero(const unsigned char *p, size_t n)
     return true;
 }
 
+/* The number, from 1, of the record at r->at. */
+static size_t number_of(const struct records *r)
+{
+    size_t n = 1;
+    for (size_t at = HEAD + get_u32(r->map.p + 16); at < r->at; n++)
+        at += 8 + (size_t)get_u32(r->map.p + at);
+    return n;
+}
+
 static int damaged(const struct records *r, const char *why, struct err *e)
 {
-    return err_set(e, "%s: the record at byte %zu is damaged: %s", r->path, r->at, why);
+    return err_set(e, "%s: record %zu at byte %zu is damaged: %s", r->path, number_of(r), r->at,
+                   why);
 }
 
 /* The bytes from r->at on are no whole record and nothing whole may follow. 0 or -1. */
@@ -149,11 +159,11 @@ static int torn_tail(struct records *r, const char *why, struct err *e)
 {
     size_t next = whole_behind(&r->map, r->at);
     if (next)
-        return err_set(e, "%s: the record at byte %zu is damaged (%s): a whole one follows at %zu",
-                       r->path, r->at, why, next);
+        return err_set(e, "%s: record %zu at byte %zu is damaged (%s): a whole one follows at %zu",
+                       r->path, number_of(r), r->at, why, next);
     if (!r->torn)
-        log_warn("%s: the last record is cut, %zu bytes from byte %zu on are dropped", r->path,
-                 r->map.n - r->at, r->at);
+        log_warn("%s: record %zu, the last, is dropped, %zu bytes from byte %zu on: %s", r->path,
+                 number_of(r), r->map.n - r->at, r->at, why);
     r->torn = true;
     return 0;
 }
@@ -176,8 +186,8 @@ static int next_frame(struct records *r, struct str *payload, struct err *e)
         return torn_tail(r, "it reaches beyond the end", e);
     if (crc32c(0, p + 8, len) != get_u32(p + 4)) {
         if (len == left - 8)
-            return torn_tail(r, "wrong checksum", e);
-        return damaged(r, "wrong checksum", e);
+            return torn_tail(r, "its checksum is wrong, so its bytes are not those written", e);
+        return damaged(r, "its checksum is wrong", e);
     }
     *payload = (struct str){(const char *)p + 8, len};
     r->at += 8 + len;
@@ -380,6 +390,12 @@ static int load_one(struct records *r, const char *const *without, void *rec, st
     int got = next_frame(r, &payload, e), rc = -1;
     if (got < 0)
         return -1;
+    if (got == 0 && r->torn) { /* the reason was logged for journals; here it is the error */
+        bool whole = r->map.n - at >= 8 && get_u32(r->map.p + at) == r->map.n - at - 8;
+        return err_set(e, "%s: no whole %s in it: %s", r->path, r->schema->name,
+                       whole ? arena_printf(a, "the checksum of record 1 at byte %zu is wrong", at)
+                             : arena_printf(a, "record 1 at byte %zu is cut", at));
+    }
     if (got == 0)
         return err_set(e, "%s: no whole %s in it", r->path, r->schema->name);
     if (without && record_slim(payload, without, &slim, e))

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -181,15 +180,14 @@ static int add_unreadable(struct result *r, const char *path, struct arena *a, s
 /* Whether this very file was read before, whatever it was called. */
 static bool read_before(struct ledger *l, const char *path)
 {
-    struct stat st;
     int added = 1;
-    if (stat(path, &st) != 0)
+    char *real = realpath(path, NULL);
+    if (!real)
         return false; /* reading it will say why */
-    struct str id = str_printf(&l->arena, "%llx:%llx", (unsigned long long)st.st_dev,
-                               (unsigned long long)st.st_ino);
-    map_add(&l->files, id, 0, &added);
-    if (!added)
-        log_warn("%s: it was named before; it is one result, and stands here once", path);
+    map_add(&l->files, str_z(arena_strdup(&l->arena, real)), 0, &added);
+    free(real);
+    if (!added && l->again++ == 0)
+        l->first_again = arena_strdup(&l->arena, path);
     return !added;
 }
 
@@ -255,6 +253,11 @@ static int load(struct ledger *l, struct strs paths, bool whole, struct err *e)
             return -1;
         }
     }
+    if (l->again == 1)
+        log_warn("%s was named before: it is one result, and stands here once", l->first_again);
+    else if (l->again)
+        log_warn("%zu results were named more than once, first %s; each stands here once", l->again,
+                 l->first_again);
     return 0;
 }
 
@@ -289,6 +292,8 @@ int ledger_select(struct ledger *l, struct strs where, struct strs by, struct er
     to.arena = l->arena;
     to.names = l->names;
     to.files = l->files;
+    to.again = l->again;
+    to.first_again = l->first_again;
     *l = to;
     return 0;
 }

@@ -23,7 +23,9 @@ struct ledger {
     bool *whole;       /* read with curve and per-item values */
     size_t n;
     struct map names; /* how often each name stood */
-    struct map files; /* that were read, by device and number */
+    struct map files; /* that were read, by their real paths */
+    size_t again;     /* how often one was named again, and which first */
+    const char *first_again;
     struct arena arena;
 };
 /* Each path: a result file, a run folder (its result.msgpack), or a folder of run folders. A name

@@ -43,10 +43,14 @@ is "$(lines "$tmp/new.msgpack")" "$n" "so is a newer version"
 size=$(stat -c %s "$items")
 head -c $((size - 3)) "$items" > "$tmp/torn.msgpack"
 is "$(lines "$tmp/torn.msgpack")" $((n - 1)) "a torn tail is dropped"
-ok "and said" grep -q 'torn.msgpack: the last record is cut' "$tmp/err"
+ok "and said" grep -q 'torn.msgpack: record [0-9]*, the last, is dropped, [0-9]* bytes from byte [0-9]* on: it reaches beyond the end' "$tmp/err"
+cp "$items" "$tmp/flip.msgpack"
+printf '\377' | dd of="$tmp/flip.msgpack" bs=1 seek=$((size - 3)) conv=notrunc 2> /dev/null
+is "$(lines "$tmp/flip.msgpack")" $((n - 1)) "a last record of the right length and other bytes is dropped"
+ok "and it is not called cut: its checksum is wrong" grep -q "flip.msgpack: record $n, the last, is dropped, .*: its checksum is wrong" "$tmp/err"
 cp "$items" "$tmp/bad.msgpack"
 printf '\377' | dd of="$tmp/bad.msgpack" bs=1 seek=60 conv=notrunc 2> /dev/null
-ok "damage before the tail is an error with its place" fails 1 'bad.msgpack: the record at byte 24 is damaged' "$ASSAY" cat "$tmp/bad.msgpack"
+ok "damage before the tail is an error with its place" fails 1 'bad.msgpack: record 1 at byte 24 is damaged: its checksum is wrong' "$ASSAY" cat "$tmp/bad.msgpack"
 
 is "$("$ASSAY" cat "$bin" --n 5 | tail -1 | grep -c '^{"at":0,"ids":\[299,[0-9]*,[0-9]*,[0-9]*,[0-9]*\]}$')" 1 "a token shard shows its first ids, end-of-text in front"
 is "$("$ASSAY" cat "$bin" | head -1 | grep -c '"tokens":[1-9][0-9]*,"width":2}$')" 1 "behind a line with its counts"

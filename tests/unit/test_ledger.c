@@ -203,7 +203,18 @@ static void versions(void)
           "a cut one is no result: %s", e.msg);
     struct strs twice = {(struct str[]){str_z(at("a")), str_z(at("a")), str_z(at("a"))}, 3};
     CHECK_INT(ledger_heads(&l, twice, &e), 0, "one run three times");
-    CHECK_STR(str_dup(&arena, l.v[2].run), "a#3", "has three names");
+    CHECK_INT((long long)l.n, 1, "is one run");
+    ledger_release(&l);
+    file_mkdirs(at("copy"), &e);
+    struct buf whole = {0};
+    file_read(at("a/result.msgpack"), &whole, 0, &e);
+    file_write_all(at("copy/result.msgpack"), buf_str(&whole), &e);
+    buf_release(&whole);
+    twice.v[1] = str_z(at("copy"));
+    twice.n = 2;
+    CHECK_INT(ledger_heads(&l, twice, &e), 0, "another file of that run");
+    CHECK_STR(str_dup(&arena, l.v[1].run), "a#2", "has a name of its own");
+    file_remove_tree(at("copy"), &e);
     ledger_release(&l);
     path = str_z(at("e/pretrain"));
     CHECK(ledger_heads(&l, (struct strs){&path, 1}, &e) == -1, "a folder without runs: %s", e.msg);
@@ -211,8 +222,10 @@ static void versions(void)
     b.p[b.n / 2] ^= 1;
     file_mkdirs(at("damaged"), &e);
     file_write_all(at("damaged/result.msgpack"), buf_str(&b), &e);
-    CHECK_STR(left("status~^unreadable: .*no whole result", ""), "damaged",
-              "a damaged one among others is shown as such");
+    CHECK_STR(left("status~^unreadable: .*no whole result in it: the checksum of record 1 at byte "
+                   "26 is wrong",
+                   ""),
+              "damaged", "a damaged one among others is shown as such");
     CHECK_STR(left("run=a", ""), "a", "and the others are there");
     path = str_z(at("damaged"));
     CHECK(ledger_heads(&l, (struct strs){&path, 1}, &e) == -1, "asked for alone it is an error: %s",
