@@ -234,12 +234,20 @@ static int lock_folder(struct stage *st, struct err *e)
     return 0;
 }
 
+int stage_spare(struct stage *st, struct err *e)
+{
+    struct arena a = {0};
+    int rc = spare_inputs(st, &a, e) || spare_others(st, manifest_path(&a, st->out), e) ? -1 : 0;
+    arena_release(&a);
+    return rc;
+}
+
 int stage_start(struct stage *st, struct err *e)
 {
     struct arena a = {0};
     const char *path = manifest_path(&a, st->out);
     int rc = -1;
-    if (spare_inputs(st, &a, e) || spare_others(st, path, e) || lock_folder(st, e))
+    if (stage_spare(st, e) || lock_folder(st, e))
         goto out;
     rc = unlink(path) && errno != ENOENT ? err_sys(e, "remove %s", path) : 0;
 out:

@@ -58,6 +58,9 @@ int stage_start(struct stage *st, struct err *e);
 int stage_output(struct stage *st, const char *path, struct err *e);
 void stage_fact(struct stage *st, const char *name, struct json *v);     /* takes v */
 void stage_volatile(struct stage *st, const char *name, struct json *v); /* takes v */
+/* The refusals of stage_start alone (its output would write over an input, or over what another command
+ * made), for stages that make a folder or a lock before they start. */
+int stage_spare(struct stage *st, struct err *e);
 /* Writes the manifest. */
 int stage_end(struct stage *st, struct err *e);
 void stage_release(struct stage *st);

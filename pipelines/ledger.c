@@ -13,6 +13,7 @@
 #include "base/stream.h"
 #include "formats/record_head.h"
 #include "pipelines/query.h"
+#include "trainer/gpt2.h"
 
 static const char *const bulk[] = {"curve",       "inputs",      "metrics.ids", "metrics.cluster",
                                    "metrics.num", "metrics.den", NULL};
@@ -124,6 +125,49 @@ static void last_step(struct result *r, const char *path)
         stream_close(s);
 }
 
+/* "failed at step 7: the sentence" of a stage's folder; NULL: it did not fail. */
+static const char *failure(const char *dir, struct arena *a)
+{
+    struct buf text = {0};
+    struct err ignored;
+    const char *path = path_join(a, dir, "failed.json"), *out = NULL;
+    if (!file_exists(path) || file_read(path, &text, 1 << 16, &ignored) != 0)
+        goto out;
+    struct json *j = json_parse(buf_str(&text), &ignored);
+    if (j)
+        out = arena_printf(a, "failed at step %lld: %.*s",
+                           (long long)json_int(json_get(j, "step"), 0),
+                           STR_ARG(json_str(json_get(j, "sentence"))));
+    json_free(j);
+out:
+    buf_release(&text);
+    return out;
+}
+
+/* The failure of a fine-tuning seed, or NULL. */
+static const char *tuning_failure(const char *dir, struct arena *a)
+{
+    struct err ignored;
+    struct strs seeds;
+    const char *folder = path_join(a, dir, "finetune"), *why = NULL;
+    if (!file_is_dir(folder) || file_list(folder, &seeds, a, &ignored) != 0)
+        return NULL;
+    for (size_t i = 0; i < seeds.n && !why; i++)
+        why = failure(path_join(a, folder, str_dup(a, seeds.v[i])), a);
+    return why;
+}
+
+/* What can be known of the size before anything was measured: 0 is unknown. */
+static int64_t parameters_of(const struct run *r)
+{
+    struct model_config m = r->model;
+    struct err ignored;
+    if (!m.vocab && r->data.kind != DATA_SHARDS && !r->vocab.from.n)
+        m.vocab = r->vocab.size;
+    bool known = m.vocab > 0 && !m.from.n && model_config_check(&m, &ignored) == 0;
+    return known ? params_count(&m) : 0;
+}
+
 static int read_unfinished(const char *dir, struct result *r, struct arena *a, struct err *e)
 {
     if (schema_defaults(&result_schema, r, a, e) != 0)
@@ -138,15 +182,20 @@ static int read_unfinished(const char *dir, struct result *r, struct arena *a, s
     r->notes = r->config.about.notes;
     r->tags = r->config.about.tags;
     r->seed = r->config.train.seed;
+    r->parameters = parameters_of(&r->config);
     bool began = file_exists(metrics);
+    const char *failed = failure(pretrain, a), *tuning = tuning_failure(dir, a);
     if (began)
         last_step(r, metrics);
     if (file_exists(path_join(a, pretrain, "manifest.json")))
-        r->status = STR_LIT("no result yet: trained, not evaluated");
+        r->status = tuning ? str_printf(a, "no result yet: fine-tuning %s", tuning)
+                           : STR_LIT("no result yet: trained, not evaluated");
     else if (began && is_locked(metrics))
         r->status = str_printf(a, "running, step %lld", (long long)r->steps);
+    else if (failed)
+        r->status = str_z(failed);
     else if (began)
-        r->status = str_printf(a, "killed or failed at step %lld", (long long)r->steps);
+        r->status = str_printf(a, "killed at step %lld", (long long)r->steps);
     else
         r->status = STR_LIT("not trained yet");
     return 0;

@@ -3,7 +3,7 @@
  * Readers take no lock: results appear by rename and notes are a journal, so a reader sees what was
  * whole when it looked. In a folder of runs one that cannot be read is listed as unreadable and said on
  * stderr; a path that was named is an error. A run folder without a result is listed too: its status says whether it is
- * running, was killed (and at which step) or has not begun.
+ * running, was killed (and at which step), failed (with its sentence) or has not begun.
  */
 #ifndef PIPELINES_LEDGER_H
 #define PIPELINES_LEDGER_H

@@ -80,7 +80,7 @@ void runs_table(const struct result *v, size_t n, enum table_format f, const cha
             show_str(a, r->run),
             show_str(a, r->group),
             arena_printf(a, "%lld", (long long)r->seed),
-            show_count(a, (double)r->parameters),
+            r->parameters > 0 ? show_count(a, (double)r->parameters) : "-",
             show_count(a, (double)r->tokens),
             arena_printf(a, "%lld", (long long)r->steps),
             show_seconds(a, r->timing.train_seconds),

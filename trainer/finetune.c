@@ -15,6 +15,7 @@
 #include "trainer/checkpoint_io.h"
 #include "trainer/gpt2.h"
 #include "trainer/metrics.h"
+#include "trainer/train_folder.h"
 
 #define STAGE_VERSION 1
 /* AdamW's betas and eps are torch's defaults, which public fine-tuning recipes use. */
@@ -346,8 +347,9 @@ static void tuner_release(struct tuner *t)
 int finetune_run(const struct finetune_options *o, struct err *e)
 {
     struct tuner t = {.o = o, .c = o->run->finetune, .eos = -1};
+    bool began = false;
     int rc = -1;
-    if (prepare(&t, e) || file_mkdirs(o->out, e) ||
+    if (prepare(&t, e) || stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
         file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e))
         goto out;
     if (stage_fresh(&t.stage)) {
@@ -363,12 +365,19 @@ int finetune_run(const struct finetune_options *o, struct err *e)
     }
     if (!t.val.n)
         log_warn("%s/val.bin is empty: the last epoch will be kept", o->examples);
-    if (open_model(&t, e) || clear(&t, e) ||
-        metrics_open(&t.metrics, path_join(&t.arena, o->out, "metrics.jsonl"), 0, e) ||
+    if (open_model(&t, e) || clear(&t, e))
+        goto out;
+    began = true;
+    folder_begin(o->out);
+    if (metrics_open(&t.metrics, path_join(&t.arena, o->out, "metrics.jsonl"), 0, e) ||
         tune(&t, e) || restore(&t, e) || finish(&t, e))
         goto out;
     rc = EXIT_DONE;
 out:
+    if (rc < 0 && began)
+        folder_failed(o->out, t.step, e);
+    else if (rc < 0 && t.lock.held)
+        folder_leave(o->out);
     tuner_release(&t);
     return rc;
 }

@@ -467,18 +467,27 @@ static void trainer_release(struct trainer *t)
 int train_run(const struct train_options *o, struct err *e)
 {
     struct trainer t = {.o = o, .model = o->run->model, .c = o->run->train};
+    bool began = false;
     int rc = -1;
-    if (prepare(&t, e) || file_mkdirs(o->out, e) ||
+    if (prepare(&t, e) || stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
         file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e))
         goto out;
     if (stage_fresh(&t.stage)) {
         rc = EXIT_DONE;
         goto out;
     }
-    if (open_model(&t, e) || start(&t, e) || train_all(&t, e) || train_finish(&t, e))
+    if (open_model(&t, e) || start(&t, e))
+        goto out;
+    began = true;
+    folder_begin(o->out);
+    if (train_all(&t, e) || train_finish(&t, e))
         goto out;
     rc = EXIT_DONE;
 out:
+    if (rc < 0 && began)
+        folder_failed(o->out, t.state.step, e);
+    else if (rc < 0 && t.lock.held)
+        folder_leave(o->out);
     trainer_release(&t);
     return rc;
 }

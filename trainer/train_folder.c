@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "formats/record.h"
 #include "trainer/checkpoint_io.h"
 
@@ -94,7 +96,8 @@ out:
 
 int folder_clear(const char *dir, struct err *e)
 {
-    static const char *const files[] = {"latest", "best", "metrics.jsonl", "segments.jsonl"};
+    static const char *const files[] = {"latest", "best", "metrics.jsonl", "segments.jsonl",
+                                        "failed.json"};
     struct arena a = {0};
     struct i64s steps;
     int rc = -1;
@@ -113,4 +116,45 @@ int folder_clear(const char *dir, struct err *e)
 out:
     arena_release(&a);
     return rc;
+}
+
+void folder_begin(const char *dir)
+{
+    struct arena a = {0};
+    unlink(path_join(&a, dir, "failed.json")); /* missing is fine */
+    arena_release(&a);
+}
+
+void folder_failed(const char *dir, int64_t step, const struct err *why)
+{
+    struct arena a = {0};
+    struct buf text = {0};
+    struct err ignored;
+    char now[32];
+    if (why->code == EXIT_INCOMPLETE)
+        return;
+    struct json *o = json_obj();
+    clock_iso(clock_system()->wall(clock_system()), now);
+    json_put(o, "sentence", json_of_z(why->msg));
+    json_put(o, "step", json_of_int(step));
+    json_put(o, "ended", json_of_z(now));
+    json_write_pretty(o, &text);
+    json_free(o);
+    /* The failure itself is what is told; a disk that is full may well refuse this too. */
+    file_write_all(path_join(&a, dir, "failed.json"), buf_str(&text), &ignored);
+    buf_release(&text);
+    arena_release(&a);
+}
+
+void folder_leave(const char *dir)
+{
+    struct arena a = {0};
+    struct err ignored;
+    struct strs names;
+    bool empty = file_list(dir, &names, &a, &ignored) == 0;
+    for (size_t i = 0; empty && i < names.n; i++)
+        empty = str_eqz(names.v[i], ".lock");
+    if (empty && unlink(path_join(&a, dir, ".lock")) == 0)
+        rmdir(dir);
+    arena_release(&a);
 }

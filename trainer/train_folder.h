@@ -26,4 +26,11 @@ int folder_prune(const char *dir, int64_t every, int64_t last, int64_t keep, int
 /* Removes a run: checkpoints, links, metrics, what killed writers left. Nothing else. */
 int folder_clear(const char *dir, struct err *e);
 
+/* How a run in the folder ended that failed, DIR/failed.json {"sentence", "step", "ended"}: begin takes
+ * the one before away, failed writes it. Interrupted (EXIT_INCOMPLETE) is no failure. */
+void folder_begin(const char *dir);
+void folder_failed(const char *dir, int64_t step, const struct err *why);
+/* The folder was made for nothing: it goes if there is nothing in it but its lock, which the caller holds. */
+void folder_leave(const char *dir);
+
 #endif

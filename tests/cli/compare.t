@@ -16,7 +16,13 @@ names() { awk 'NR > 1 {print $1}' "$tmp/out" | tr '\n' ' '; }
 
 compare --list
 is "$?:$(names)" "0:a b c killed " "--list shows the runs, unfinished ones too"
-ok "a killed run is shown as such" grep -q 'killed or failed at step 7' "$tmp/out"
+ok "a killed run is shown as such" grep -q 'killed at step 7' "$tmp/out"
+mkdir -p "$tmp/un/sized/pretrain" "$tmp/un/unsized/pretrain"
+printf '[vocab]\nsize = 400\n[model]\nlayers = 1\nheads = 2\nwidth = 32\ncontext = 64\n' > "$tmp/un/sized/run.ini"
+printf '[data]\nkind = shards\nshards = x\n' > "$tmp/un/unsized/run.ini"
+"$ASSAY" compare --list "$tmp/un" > "$tmp/out"
+ok "a run without a result has the size that its run file says" grep -qE '^sized +sized +1 +27[0-9]{3}|^sized +sized +1 +27\.[0-9]k' "$tmp/out" || cat "$tmp/out"
+ok "or an unknown one, never 0" grep -qE '^unsized +unsized +1 +- ' "$tmp/out"
 compare --list --where 'train.lr>1e-3'
 is "$(names)" "c " "--where takes a number of the run file"
 compare --list --where 'status~killed'

@@ -108,6 +108,30 @@ for fault in write:3 write:9 sync:2 rename:1 rename:7; do
     rm -rf fault
 done
 
+# A failure is told apart from a kill, in its own words, until the run goes on.
+mkdir -p runs/f
+cp run.ini runs/f/run.ini
+ASSAY_FAULT=rename:7 train runs/f/pretrain 2>err.txt
+is $? 1 "a training that fails"
+"$assay" compare --list runs >list.txt
+has list.txt "failed at step [0-9]*: .*$(sed -n 's/^train: //p' err.txt | tail -1 | cut -c1-30)" "is listed as failed, with its sentence"
+train runs/f/pretrain 2>err.txt && [ ! -e runs/f/pretrain/failed.json ] && same whole runs/f/pretrain
+ok $? "and goes on to the same bytes, without the mark"
+
+# What is refused leaves nothing.
+before=$(ls -A shards)
+train shards 2>err.txt
+is $? 2 "shards are no place for checkpoints"
+has err.txt "would write over the input shards" "which is said"
+[ "$(ls -A shards)" = "$before" ]
+ok $? "and no lock is left there"
+train refused --set model.heads=5 2>err.txt
+[ $? -ne 0 ] && [ ! -e refused ]
+ok $? "a refused training makes no folder"
+train refused --set train.backend=nosuch 2>err.txt
+[ $? -ne 0 ] && [ ! -e refused ]
+ok $? "nor one whose device is not there: $(tail -1 err.txt)"
+
 # Bad input.
 check() { # status, text, what, arguments
     local want=$1 text=$2 what=$3
