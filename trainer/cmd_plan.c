@@ -112,6 +112,8 @@ static int run(void *opt, struct arena *a, struct err *e)
     else
         plan_print_many(p, po, n, stdout);
     for (size_t i = 0; o->scale && i < n; i++) {
+        if (!p[i].micro_batch)
+            continue; /* on more devices it does not fit either: nothing is sharded */
         if (n > 1)
             printf("\n%.*s\n", STR_ARG(h[i].name));
         plan_print_scale(&p[i], &po[i], stdout);

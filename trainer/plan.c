@@ -185,12 +185,13 @@ void plan_print(const struct plan_result *p, const struct plan_options *o, FILE 
             (long long)p->parameters, (long long)p->tokens, (long long)p->steps,
             (long long)o->run->train.batch, (long long)p->model.context);
     print_memory(p, o, to);
-    if (p->micro_batch)
-        fprintf(to, "micro-batch  %lld, %lld pass%s a step on each device\n",
-                (long long)p->micro_batch, (long long)p->accumulation,
-                p->accumulation == 1 ? "" : "es");
-    else
-        fprintf(to, "micro-batch  none: not even one sequence fits\n");
+    if (!p->micro_batch) { /* hours and money of a run that cannot be would be believed */
+        fprintf(to, "micro-batch  none: not even one sequence fits\n"
+                    "time, money  none: it does not fit\n");
+        return;
+    }
+    fprintf(to, "micro-batch  %lld, %lld pass%s a step on each device\n", (long long)p->micro_batch,
+            (long long)p->accumulation, p->accumulation == 1 ? "" : "es");
     print_time(p, o, to);
 }
 
@@ -230,11 +231,13 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
         snprintf(name, sizeof name, "%.*s", STR_ARG(h->name));
         snprintf(largest_text, sizeof largest_text, "%lld / %lld / %lld", (long long)x->largest[0],
                  (long long)x->largest[1], (long long)x->largest[2]);
+        if (!x->micro_batch) {
+            fprintf(to, "%-18s %-20s     -       -  does not fit\n", name, largest_text);
+            continue;
+        }
         fprintf(to, "%-18s %-20s %5lld  %6lld", name, largest_text, (long long)x->micro_batch,
                 (long long)x->accumulation);
-        if (!x->micro_batch)
-            fprintf(to, "  does not fit\n");
-        else if (!isfinite(x->seconds))
+        if (!isfinite(x->seconds))
             fprintf(to, "  unknown: no peak and no rate\n");
         else {
             fprintf(to, "  %12.0f  %9.2f", x->tokens_per_s, x->seconds / 3600);

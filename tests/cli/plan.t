@@ -27,6 +27,8 @@ plan --hardware "$tmp/small.ini" pipelines/hardware/rtx3090.ini
 is "$? $(grep -c 'does not fit' "$tmp/out")" "0 1" "one machine that is too small is a row"
 plan --hardware "$tmp/small.ini" "$tmp/small.ini"
 is $? 1 "all too small is a failure"
+plan --hardware "$tmp/small.ini" --scale
+is "$? $(grep -cE '[0-9] h at|USD|of linear' "$tmp/out") $(grep -c 'it does not fit$' "$tmp/out")" "1 0 1" "where it does not fit there are no hours and no money" || sed 's/^/# /' "$tmp/out"
 plan --hardware pipelines/hardware/rtx3090.ini --results "$tmp/nothing"
 is $? 1 "results that are not there are an error"
 done_testing
