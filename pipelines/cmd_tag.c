@@ -20,7 +20,7 @@ static const struct field fields[] = {
      .type = FIELD_STRS,
      .at = offsetof(struct opt, add),
      .def = "",
-     .help = "a tag that they get"},
+     .help = "a tag that they get: one word"},
     {.name = "remove",
      .type = FIELD_STRS,
      .at = offsetof(struct opt, remove),
@@ -35,6 +35,24 @@ static const struct field fields[] = {
 };
 static const struct schema options = {"tag", 1, sizeof(struct opt), fields};
 
+/* A tag is one word: lists of tags are split at commas, conditions end at blanks. */
+static int check_tags(const struct strs *tags, const char *option, struct err *e)
+{
+    for (size_t i = 0; i < tags->n; i++) {
+        struct str t = tags->v[i];
+        bool bad = t.n == 0;
+        for (size_t k = 0; k < t.n; k++)
+            bad = bad || (unsigned char)t.p[k] <= ' ' || t.p[k] == ',' || t.p[k] == '"' ||
+                  (unsigned char)t.p[k] == 127;
+        if (bad)
+            return err_code(e, EXIT_USAGE,
+                            "%s \"%.*s\": a tag is one word without blanks, commas and quotes; "
+                            "repeat %s for several, --note takes text",
+                            option, STR_ARG(t), option);
+    }
+    return 0;
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     struct opt *o = opt;
@@ -44,6 +62,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         return err_code(e, EXIT_USAGE, "which results? files or run folders");
     if (o->add.n + o->remove.n + o->note.n == 0)
         return err_code(e, EXIT_USAGE, "nothing to say; give --add, --remove or --note");
+    if (check_tags(&o->add, "--add", e) != 0)
+        return -1;
     clock_iso(clock->wall(clock), now);
     struct note n = {str_z(now), o->add, o->remove, o->note, {0}};
     for (size_t i = 0; i < o->results.n; i++) {
@@ -52,7 +72,7 @@ static int run(void *opt, struct arena *a, struct err *e)
         bool unfinished = file_is_dir(path) && file_exists(path_join(a, path, "run.ini"));
         if (!(file_is_dir(path) ? unfinished || file_exists(own) : file_exists(path)))
             return err_set(e, "%s: no result and no run folder", path);
-        if (ledger_note(path, &n, e) != 0)
+        if (ledger_note(path, &n, clock, e) != 0)
             return -1;
     }
     return EXIT_DONE;
@@ -62,8 +82,10 @@ const struct command cmd_tag = {
     .room = "pipelines",
     .name = "tag",
     .summary = "tags and notes beside results, for `compare --where tags=WORD`",
-    .details = "Each call appends a record to result.notes.msgpack beside the result; the result\n"
-               "itself stays as it is. Writers take the journal's lock, readers need none.",
+    .details =
+        "Each call appends a record to result.notes.msgpack beside the result; the result\n"
+        "itself stays as it is. Writers take the journal's lock and wait for each other for some\n"
+        "seconds, readers need none.",
     .options = &options,
     .run = run,
 };

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -36,10 +37,23 @@ char *ledger_notes_path(const char *path, struct arena *a)
     return arena_printf(a, "%.*s.notes.msgpack", (int)n, path);
 }
 
-int ledger_note(const char *path, const struct note *n, struct err *e)
+/* Opens a journal of notes. Another writer holds it for the blink of an append, so that is waited for;
+ * its sentence is the only sign that it was the lock which refused us. */
+static struct records *open_notes(const char *path, struct clock *c, struct err *e)
+{
+    const double most = 5, nap = 0.02;
+    for (double waited = 0;; waited += nap) {
+        struct records *j = records_open(path, &note_schema, RECORD_APPEND, e);
+        if (j || waited >= most || !strstr(e->msg, "another process is appending"))
+            return j;
+        c->sleep(c, nap);
+    }
+}
+
+int ledger_note(const char *path, const struct note *n, struct clock *c, struct err *e)
 {
     struct arena a = {0};
-    struct records *j = records_open(ledger_notes_path(path, &a), &note_schema, RECORD_APPEND, e);
+    struct records *j = open_notes(ledger_notes_path(path, &a), c, e);
     int rc = -1;
     if (j && records_append(j, n, e) == 0) {
         rc = records_close(j, e);

@@ -44,7 +44,8 @@ void ledger_release(struct ledger *l);
 
 /* The journal of notes that belongs to a result file or run folder. */
 char *ledger_notes_path(const char *path, struct arena *a);
-/* Appends one note, under the journal's lock. A second writer at the same time is refused. */
-int ledger_note(const char *path, const struct note *n, struct err *e);
+/* Appends one note, under the journal's lock. Another writer is waited for up to 5 s, then it fails. */
+struct clock;
+int ledger_note(const char *path, const struct note *n, struct clock *c, struct err *e);
 
 #endif

@@ -52,6 +52,15 @@ is "$(names)" "killed " "and can go"
 is $? 0 "assay cat shows the notes"
 "$ASSAY" tag "$tmp/runs/b" 2> /dev/null
 is $? 2 "nothing to say is refused"
+"$ASSAY" tag "$tmp/runs/b" --add "two words" 2> "$tmp/err"
+is "$? $(grep -c 'a tag is one word' "$tmp/err")" "2 1" "a tag of two words too, which no list could tell from two"
+pids=
+for i in 1 2 3 4 5 6 7 8; do
+    "$ASSAY" tag "$tmp/runs/c" --add "w$i" & pids="$pids $!"
+done
+rc=0
+for p in $pids; do wait "$p" || rc=1; done
+is "$rc $("$ASSAY" cat "$tmp/runs/c/result.notes.msgpack" | wc -l)" "0 8" "eight writers at once wait for each other"
 
 compare
 is $? 0 "a comparison of all" || cat "$tmp/err"

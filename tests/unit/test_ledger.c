@@ -140,7 +140,8 @@ static void notes(void)
     struct err e = {0};
     struct str x[] = {{"new", 3}}, y[] = {{"best", 4}};
     struct note n = {.add = {x, 1}, .remove = {y, 1}, .notes = STR_LIT("looks good")};
-    CHECK_INT(ledger_note(at("a/result.msgpack"), &n, &e), 0, "a note: %s", e.msg);
+    struct clock c = clock_fake(0);
+    CHECK_INT(ledger_note(at("a/result.msgpack"), &n, &c, &e), 0, "a note: %s", e.msg);
     CHECK_STR(left("tags=new", ""), "a", "adds a tag");
     CHECK_STR(left("tags=best", ""), "c", "takes one away");
     CHECK_STR(left("notes~good", ""), "a", "and says something");
@@ -148,14 +149,15 @@ static void notes(void)
     const char *journal = at("a/result.notes.msgpack");
     int fd = open(journal, O_RDWR | O_APPEND);
     flock(fd, LOCK_EX);
-    CHECK(ledger_note(at("a/result.msgpack"), &n, &e) == -1, "a second writer is refused: %s",
-          e.msg);
+    CHECK(ledger_note(at("a/result.msgpack"), &n, &c, &e) == -1,
+          "a writer that does not end is not waited for forever: %s", e.msg);
+    CHECK(c.slept >= 5 && c.slept < 6, "but for some seconds: %g", c.slept);
     CHECK_STR(left("tags=new", ""), "a", "a reader is not kept waiting by the writer's lock");
     CHECK(write(fd, "\x20\x00\x00\x00torn", 8) == 8, "a writer dies in the middle");
     close(fd);
     CHECK_STR(left("tags=new", ""), "a", "the torn tail is dropped");
     n = (struct note){.add = {y, 1}};
-    CHECK_INT(ledger_note(at("a/result.msgpack"), &n, &e), 0, "and cut by the next writer");
+    CHECK_INT(ledger_note(at("a/result.msgpack"), &n, &c, &e), 0, "and cut by the next writer");
     CHECK_STR(left("tags=best;tags=new", ""), "a", "whose note is read");
     CHECK_STR(left("notes~good", ""), "a", "with what stood before it");
 }
