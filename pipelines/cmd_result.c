@@ -10,8 +10,12 @@
 
 enum { STAGE_VERSION = 2 };
 
+static const char *const formats[] = {"table", "md", "csv", NULL};
+
 struct opt {
     struct str run, out, hardware, from;
+    bool disagreements;
+    int format;
 };
 static const struct field fields[] = {
     {.name = "run",
@@ -34,6 +38,18 @@ static const struct field fields[] = {
      .at = offsetof(struct opt, hardware),
      .def = "",
      .help = "hardware file with the machine's price and peaks; default: what the segments say"},
+    {.name = "disagreements",
+     .type = FIELD_BOOL,
+     .at = offsetof(struct opt, disagreements),
+     .def = "false",
+     .help = "with --from: prints which of the publication's figures our formulas give otherwise, "
+             "and why"},
+    {.name = "format",
+     .type = FIELD_ENUM,
+     .at = offsetof(struct opt, format),
+     .def = "table",
+     .choices = formats,
+     .help = "how to print them"},
     {0},
 };
 static const struct schema options = {"result", 1, sizeof(struct opt), fields};
@@ -71,10 +87,27 @@ out:
     return rc;
 }
 
+static int disagreements(const struct opt *o, struct arena *a, struct err *e)
+{
+    struct disagreement *v;
+    struct buf out = {0};
+    size_t n;
+    if (!o->from.n)
+        return err_code(e, EXIT_USAGE, "--disagreements needs --from, the published results");
+    if (entered_disagreements(str_dup(a, o->from), &v, &n, a, e) != 0)
+        return -1;
+    entered_print_disagreements(v, n, (enum table_format)o->format, &out);
+    fwrite(out.p, 1, out.n, stdout);
+    buf_release(&out);
+    return EXIT_DONE;
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     struct opt *o = opt;
     int64_t n;
+    if (o->disagreements)
+        return disagreements(o, a, e);
     if (!o->run.n == !o->from.n)
         return err_code(e, EXIT_USAGE, "give --run, or --from with --out");
     if (o->run.n)

@@ -159,3 +159,62 @@ out:
     arena_release(&a);
     return rc;
 }
+
+/* ---- where the publication disagrees ------------------------------------------------------------ */
+
+static const struct field disagreement_fields[] = {
+    {"figure", FIELD_STR, offsetof(struct disagreement, figure), NULL, .help = "which"},
+    {"there", FIELD_STR, offsetof(struct disagreement, there), NULL, .help = "as printed"},
+    {"here", FIELD_STR, offsetof(struct disagreement, here), "", .help = "by our formulas"},
+    {"why", FIELD_STR, offsetof(struct disagreement, why), NULL, .help = "a sentence"},
+    {0},
+};
+static const struct schema disagreement_schema = {"disagreement", 1, sizeof(struct disagreement),
+                                                  disagreement_fields};
+
+int entered_disagreements(const char *path, struct disagreement **v, size_t *n, struct arena *a,
+                          struct err *e)
+{
+    enum { MOST = 1000 };
+    struct str stem = str_z(path);
+    struct buf line = {0};
+    int got = -1;
+    if (str_ends(stem, ".jsonl"))
+        stem.n -= strlen(".jsonl");
+    struct stream *s = stream_open(arena_printf(a, "%.*s.disagreements.jsonl", STR_ARG(stem)), e);
+    *v = arena_array(a, MOST, sizeof **v);
+    *n = 0;
+    while (s && *n < MOST && (got = stream_line(s, &line, MAX_LINE, e)) == 1) {
+        struct str one = str_trim(buf_str(&line));
+        if (!one.n || one.p[0] == '#')
+            continue;
+        struct json *j = json_parse(one, e);
+        int rc = j ? json_to_struct(&disagreement_schema, &(*v)[*n], j, a, e) : -1;
+        json_free(j);
+        if (rc) {
+            err_wrap(e, "%s: line %lld", path, (long long)stream_lineno(s));
+            got = -1;
+            break;
+        }
+        ++*n;
+    }
+    buf_release(&line);
+    stream_close(s);
+    return got < 0 ? -1 : 0;
+}
+
+void entered_print_disagreements(const struct disagreement *v, size_t n, enum table_format f,
+                                 struct buf *out)
+{
+    struct arena a = {0};
+    struct table t;
+    table_begin(&t, 4, "lrrl");
+    table_row(&t, (const char *const[]){"figure", "there", "here", "why"});
+    for (size_t i = 0; i < n; i++)
+        table_row(&t, (const char *const[]){str_dup(&a, v[i].figure), str_dup(&a, v[i].there),
+                                            v[i].here.n ? str_dup(&a, v[i].here) : "-",
+                                            str_dup(&a, v[i].why)});
+    table_write(&t, f, "", out);
+    table_release(&t);
+    arena_release(&a);
+}

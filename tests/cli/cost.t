@@ -30,6 +30,13 @@ ok "without nll_token the first primary metric stands beside the cost" grep -q '
 "$ASSAY" cost "$tmp/series/series-baseline" --price a=b > "$tmp/out" 2>&1
 is $? 2 "a price that is none is refused"
 is "$("$ASSAY" cost "$tmp/series" --format csv | awk -F, 'NR > 1 && NF != 15' | wc -l)" 0 "csv: 15 columns in each row"
+# ---- where the series says otherwise
+"$ASSAY" result --from pipelines/reference/series.jsonl --disagreements --format md > "$tmp/out"
+is "$? $(grep -c '^|' "$tmp/out")" "0 17" "its disagreements with our formulas are printed by name"
+ok "and stand in docs/metrics.md, word for word" diff <(grep '^|' "$tmp/out") <(sed -n '/^## Where the reference series/,/^## /p' docs/metrics.md | grep '^|')
+"$ASSAY" result --disagreements > "$tmp/log" 2>&1
+is $? 2 "which is asked of a publication"
+is "$(grep -c '"vocabulary=' pipelines/reference/series.jsonl) $("$ASSAY" cat "$tmp/series/series-baseline/result.msgpack" | grep -c '"vocab=gpt2"')" "0 1" "entered results name settings as ours do"
 echo '{"run": "x"}' > "$tmp/nosource.jsonl"
 "$ASSAY" result --from "$tmp/nosource.jsonl" --out "$tmp/o" > "$tmp/log" 2>&1
 is "$? $(grep -c 'has no source' "$tmp/log")" "1 1" "an entered result without a source is refused"
