@@ -40,8 +40,8 @@ struct delta {
     struct estimate est;       /* run minus baseline */
     double p_holm;             /* NaN: exploratory or not estimable */
     const char *same_as;       /* the metric of the same items that counts in its place, or NULL */
-    bool again;                /* the baseline's own result once more, or another checkpoint of it */
-    bool mcnemar;              /* p is McNemar's, over `won` and `lost` items */
+    bool again;   /* the baseline's own result once more, or another checkpoint of it */
+    bool mcnemar; /* p is McNemar's, over `won` and `lost` items */
     int64_t won, lost;
     double mde; /* difference that these items would show with 80% power; NaN: unknown */
     enum verdict verdict;
@@ -59,9 +59,9 @@ struct recipe {
     int64_t sd_df;
     struct str lender;  /* group whose sd was asked for; empty: none */
     int64_t lent_seeds; /* comparable seeds of it: below 2 there was nothing to borrow */
-    double effect;  /* difference of the means */
-    double mde;     /* that these numbers of seeds would show with 80% power; NaN: unknown */
-    int64_t needed; /* seeds an arm that would detect it; -1: more than 1000 */
+    double effect;      /* difference of the means */
+    double mde;         /* that these numbers of seeds would show with 80% power; NaN: unknown */
+    int64_t needed;     /* seeds an arm that would detect it; -1: more than 1000 */
 };
 struct compared_metric {
     struct str name, task;

@@ -27,7 +27,7 @@ const char *show_count(struct arena *a, double v);   /* 3.2G, 10.1k, 512 */
 const char *show_seconds(struct arena *a, double s); /* 4.1 h, 12.3 min, 82 s */
 const char *show_str(struct arena *a, struct str s);
 const char *show_cost(struct arena *a, double v, const struct result *r); /* 39.86 USD */
-const char *show_p(struct arena *a, double p); /* 0.0123, <0.0001 */
+const char *show_p(struct arena *a, double p);                            /* 0.0123, <0.0001 */
 const char *show_machine(struct arena *a, const struct result *r);
 
 #endif

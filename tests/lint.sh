@@ -47,6 +47,17 @@ for f in "${scripts[@]}"; do
     [ "${PIPESTATUS[0]}" = 0 ] || bad=1
 done
 
+# ---- tests that prove runs as programs: without the bit they are reported as failed
+for f in "${scripts[@]}"; do
+    case $f in
+    tests/cli/*.t | tests/long/*.t)
+        [ -x "$f" ] && continue
+        echo "$f:1: is not executable; chmod +x it"
+        bad=1
+        ;;
+    esac
+done
+
 # ---- sources, without their comments and strings ----
 perl - "${sources[@]}" "${scripts[@]}" <<'PERL' || bad=1
 use strict;

@@ -52,6 +52,16 @@ plant "ifdef" base/a.c "$(printf '#ifdef B\n#endif')" "#ifdef outside of a regis
 plant "no guard" base/b.h "int b;" "without a guard"
 plant "CRLF" base/a.c "$(printf 'int b;\r')" "white space at the end"
 plant "broken script" tests/x.sh "$(printf '#!/bin/bash\nif true; then')" "syntax error"
+for f in tests/cli/x.t tests/long/x.t; do
+    fresh
+    mkdir -p "$tmp/tree/${f%/*}"
+    printf '#!/bin/bash\ntrue\n' >"$tmp/tree/$f"
+    lint
+    is "$? $(grep -c "^$f:1: is not executable" "$tmp/out")" "1 1" "$f without the exec bit is found"
+    chmod +x "$tmp/tree/$f"
+    lint
+    is "$?" 0 "and with it is not" || sed 's/^/# /' "$tmp/out"
+done
 fresh
 printf 'int b;' >>"$tmp/tree/base/a.c"
 lint
