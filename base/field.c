@@ -86,6 +86,10 @@ int field_check(const struct field *f, double v, struct err *e)
 static int parse_i64(const struct field *f, struct str text, int64_t *out, struct err *e)
 {
     int64_t v;
+    if (f->choices && str_eqz(text, f->choices[0])) {
+        *out = 0;
+        return 0;
+    }
     if (str_i64(text, &v) != 0 || v == FIELD_NONE_I64 || !in_range(f, (double)v))
         return refuse_number(f, true, text, e);
     *out = v;

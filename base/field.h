@@ -52,7 +52,7 @@ struct field {
     size_t at;                  /* offsetof the member */
     const char *def;            /* default as text; NULL: required */
     double min, max;            /* of numbers, inclusive; both 0: unchecked */
-    const char *const *choices; /* ENUM: names, NULL-ended */
+    const char *const *choices; /* ENUM: names, NULL-ended; I64: the one name of 0 */
     const struct schema *sub;   /* STRUCT, LIST */
     const char *help;           /* one line, with the unit */
     unsigned flags;

@@ -79,6 +79,8 @@ struct train_state {
     struct str data_hash;
     double spike_mean_loss, spike_var_loss, spike_mean_norm, spike_var_norm;
     int64_t spike_n;
+    double loss_scale; /* fp16: trainer/scaler.h; 0: none */
+    int64_t loss_scale_good, overflows;
     struct str rest;
 };
 extern const struct schema train_state_schema;

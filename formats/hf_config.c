@@ -34,6 +34,9 @@ static const struct field train_state_fields[] = {
     {"spike_mean_norm", FIELD_F64, AT(spike_mean_norm), "0", .help = "running mean"},
     {"spike_var_norm", FIELD_F64, AT(spike_var_norm), "0", .help = "running variance"},
     {"spike_n", FIELD_I64, AT(spike_n), "0", .help = "values in them"},
+    {"loss_scale", FIELD_F64, AT(loss_scale), "0", .help = "fp16: factor of the loss; 0: none"},
+    {"loss_scale_good", FIELD_I64, AT(loss_scale_good), "0", .help = "good steps with it"},
+    {"overflows", FIELD_I64, AT(overflows), "0", .help = "steps left out to find it"},
     {"rest", FIELD_REST, AT(rest), "", .help = "unknown keys"},
     {0},
 };

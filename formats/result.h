@@ -81,6 +81,7 @@ struct result {
     struct str run, group, title, status, notes; /* status: finished, failed, killed, running */
     struct strs tags;
     int64_t seed, parameters, tokens, steps;
+    int64_t skipped, overflows; /* steps without an update: spikes; fp16's scale of the loss */
     struct run config;
     struct result_hardware hardware;
     struct result_software software;

@@ -15,6 +15,7 @@ static const char *const data_kind_names[] = {"corpus", "docs", "shards", NULL};
 static const char *const lr_schedule_names[] = {"constant", "linear", "cosine", "wsd", NULL};
 static const char *const decay_rule_names[] = {"matrices", "all", NULL};
 const char *const precision_names[] = {"fp32", "tf32", "bf16", "fp16", NULL};
+static const char *const auto_names[] = {"auto", NULL};
 const char *const recompute_names[] = {"none", "gelu", "layer", NULL};
 
 #define MOST_COUNT 1e15 /* an int64 that a double still holds exactly */
@@ -109,8 +110,8 @@ static const struct field train_config_fields[] = {
     {"tokens", FIELD_STR, AT(tokens), "20n",
      .help = "tokens to train on: 800K, 3.2G, or 20n = 20 x parameters; up to whole steps"},
     {"batch", FIELD_I64, AT(batch), "32", 1, 1048576, .help = "sequences in a global step"},
-    {"micro_batch", FIELD_I64, AT(micro_batch), "0", 0, 65536,
-     .help = "sequences at once; 0: the most that fit"},
+    {"micro_batch", FIELD_I64, AT(micro_batch), "0", 0, 65536, .choices = auto_names,
+     .help = "sequences at once; auto or 0: the most that fit"},
     {"lr", FIELD_F64, AT(lr), "6e-4", 0, 10, .help = "highest learning rate"},
     {"min_lr", FIELD_F64, AT(min_lr), "0.1", 0, 1, .help = "share of lr that is left at the end"},
     {"schedule", FIELD_ENUM, AT(schedule), "cosine", .choices = lr_schedule_names,
@@ -148,6 +149,8 @@ static const struct field train_config_fields[] = {
      .help =
          "less memory for more work: compute again on the way back; layer: all but a block's input",
      .flags = FIELD_VOLATILE},
+    {"loss_scale_every", FIELD_I64, AT(loss_scale_every), "2000", 1, 1e9,
+     .help = "fp16: good steps before the scale of the loss doubles; it starts at 65536"},
     {"stochastic_rounding", FIELD_BOOL, AT(stochastic_rounding), "false",
      .help = "bf16, fp16: round the weights that products read at random, without bias"},
     {0},

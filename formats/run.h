@@ -87,6 +87,7 @@ struct train_config {
     int64_t threads;                /* 0: all */
     int precision;                  /* enum precision */
     int recompute;                  /* enum recompute */
+    int64_t loss_scale_every;       /* fp16: good steps before the loss's scale doubles */
     bool stochastic_rounding;       /* of the narrow copy of the weights */
 };
 

@@ -158,6 +158,8 @@ static int collect_pretrain(struct collector *c, struct err *e)
     if (!m)
         return -1;
     r->steps = fact_int(m, "steps");
+    r->skipped = fact_int(m, "skipped");
+    r->overflows = fact_int(m, "overflows");
     r->tokens = fact_int(m, "tokens");
     r->parameters = fact_int(m, "parameters");
     r->timing.train_seconds = fact(m, "train_seconds");

@@ -37,6 +37,8 @@ static int row_parse(struct str line, struct metrics_row *r, struct err *e)
         .tokens_per_s = number(o, "tokens_per_s"),
         .seconds = number(o, "seconds"),
         .skipped = json_bool(json_get(o, "skipped")),
+        .loss_scale = json_get(o, "loss_scale") ? number(o, "loss_scale") : 0,
+        .overflow = json_bool(json_get(o, "overflow")),
         .measured = json_get(o, "energy_j") != NULL,
         .memory = number(o, "memory"),
         .power_w = number(o, "power_w"),
@@ -125,6 +127,10 @@ int metrics_add(struct metrics *m, const struct metrics_row *r, struct err *e)
         put(&b, "ms_val", r->ms_val);
     if (r->skipped)
         buf_addz(&b, ",\"skipped\":true");
+    if (r->loss_scale > 0)
+        put(&b, "loss_scale", r->loss_scale);
+    if (r->overflow)
+        buf_addz(&b, ",\"overflow\":true");
     put(&b, "ms", r->ms);
     put(&b, "ms_data", r->ms_data);
     if (r->ms_comm > 0)

@@ -1,7 +1,7 @@
 /* metrics: metrics.jsonl, the journal of a training run: one JSON object a line, one line a step.
  *
  * {"step","tokens","loss","lr","norm","ms","ms_data","tokens_per_s","seconds"} always; "epoch", "val_loss"
- * with "ms_val", "ms_comm", "skipped" where there is something to say; and in the rows where the
+ * with "ms_val", "ms_comm", "skipped", "loss_scale", "overflow" where there is something to say; and in the rows where the
  * device was asked (trainer/telemetry.h) {"memory","power_w","energy_j","mfu"}, null what it did not
  * say. step counts from 1, loss is in nats a valid target over all micro-batches of the step, norm is
  * before clipping. Numbers that are not finite are
@@ -27,7 +27,9 @@ struct metrics_row {
     double ms_comm;     /* of the step, standing still for other ranks; 0: none */
     double tokens_per_s;
     double seconds;                        /* of training so far, over all its starts */
-    bool skipped;                          /* the update was left out */
+    bool skipped;                          /* the update was left out: a spike */
+    double loss_scale;                     /* fp16; 0: none */
+    bool overflow;                         /* fp16: left out, the loss's scale was too large */
     bool measured;                         /* the four behind are there; NaN what is unknown */
     double memory, power_w, energy_j, mfu; /* bytes on the device, W, J since this start */
 };

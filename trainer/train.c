@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "trainer/checkpoint_io.h"
+#include "trainer/scaler.h"
 #include "trainer/schedule.h"
 #include "trainer/segments.h"
 #include "trainer/train_folder.h"
@@ -189,6 +190,7 @@ static int load_checkpoint(struct trainer *t, const struct train_state *found, s
     if (gpt2_load(t->m, dir, e) || checkpoint_load_moments(dir, t->m, e))
         return -1;
     t->state = *found;
+    gpt2_refresh(t->m, found->updates);
     log_info("going on from step %lld of %lld (%s)", (long long)found->step, (long long)t->steps,
              dir);
     /* A kill may have come between the folder's rename and the links. */
@@ -226,6 +228,11 @@ static int start(struct trainer *t, struct err *e)
         log_warn("%s held step %lld of a run with other options or data; starting over", t->o->out,
                  (long long)found.step);
     t->state.config_key = str_copy(&t->arena, str_z(t->key));
+    if (t->c.precision == PRECISION_FP16) {
+        struct scaler k;
+        scaler_start(&k);
+        t->state.loss_scale = k.scale;
+    }
     return folder_clear(t->o->out, e) || gpt2_init(t->m, (uint64_t)t->c.seed, e) ? -1 : 0;
 }
 
@@ -248,7 +255,8 @@ static int gradients(struct trainer *t, const struct loader_batch *b, double *lo
                                .T = T,
                                .valid_total = valid,
                                .seed = (uint64_t)t->c.seed,
-                               .step = (uint64_t)b->step};
+                               .step = (uint64_t)b->step,
+                               .loss_scale = t->state.loss_scale};
         if (gpt2_grad(t->m, &g, t->loss, e))
             return -1;
         for (int64_t k = 0; k < n * T; k++)
@@ -294,6 +302,22 @@ static int stop_sentence(const struct trainer *t, int64_t step, double loss, dou
                    (long long)step, fabs(loss), fabs(norm), last); /* fabs: "nan", never "-nan" */
 }
 
+/* fp16: true when the step is left out because its gradients were scaled beyond what the format
+ * holds. What the least scale does not help is the caller's. */
+static bool overflowed(struct trainer *t, struct metrics_row *r)
+{
+    struct train_state *s = &t->state;
+    struct scaler k = {s->loss_scale, s->loss_scale_good, s->overflows};
+    if (!(s->loss_scale > 0))
+        return false;
+    r->loss_scale = k.scale;
+    r->overflow = scaler_take(&k, isfinite(r->norm), t->c.loss_scale_every) == SCALER_OVERFLOW;
+    s->loss_scale = k.scale;
+    s->loss_scale_good = k.good;
+    s->overflows = k.overflows;
+    return r->overflow;
+}
+
 static int update(struct trainer *t, struct metrics_row *r, struct err *e)
 {
     struct train_state *s = &t->state;
@@ -309,9 +333,12 @@ static int update(struct trainer *t, struct metrics_row *r, struct err *e)
                             .decay = t->c.decay,
                             .step = s->updates + 1,
                             /* above the least of all norms: it is only measured */
-                            .skip_above = bad ? DBL_MIN : most_norm};
+                            .skip_above = bad ? DBL_MIN : most_norm,
+                            .loss_scale = s->loss_scale};
     if (gpt2_update(t->m, &u, &r->norm, e))
         return -1;
+    if (overflowed(t, r))
+        return 0;
     r->skipped = bad || !isfinite(r->norm) || (most_norm > 0 && r->norm > most_norm);
     if (!r->skipped) {
         spike_learn(s->spike_n, r->loss, &s->spike_mean_loss, &s->spike_var_loss);

@@ -159,6 +159,7 @@ int train_finish(struct trainer *t, struct err *e)
     stage_fact(&t->stage, "seed", json_of_int(t->c.seed));
     stage_fact(&t->stage, "loss", json_of_num(s->last_loss));
     stage_fact(&t->stage, "skipped", json_of_int(s->skipped));
+    stage_fact(&t->stage, "overflows", json_of_int(s->overflows));
     stage_fact(&t->stage, "best_step", json_of_int(s->best_step));
     stage_fact(&t->stage, "best_loss", json_of_num(s->best_loss));
     stage_fact(&t->stage, "best_by",

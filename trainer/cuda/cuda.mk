@@ -63,7 +63,7 @@ EMU_LIBS  = -Wl,-Bsymbolic -lpthread -lm
 EMU_CORE := $(patsubst %,$(BUILD)/cudaemu/%.o,scheduler.cpp tensor.cpp cudart.cpp)
 EMU_OBJ  := $(EMU_CORE) $(patsubst %,$(BUILD)/cudaemu/%.o,lt.cpp stand_ins.c \
             $(notdir $(CUDA_CU) $(filter-out %/lt_load.c,$(CUDA_SRC))))
-EMU_TESTS := $(patsubst %,$(BUILD)/tests/cudaemu/%,test_emu test_cuda test_narrow)
+EMU_TESTS := $(patsubst %,$(BUILD)/tests/cudaemu/%,test_emu test_cuda test_narrow test_precision)
 
 $(BUILD)/cudaemu/%.cpp.o: tests/cudaemu/%.cpp $(BUILD)/cudaemu/flags
 	$(call say,EMU,$<)
@@ -89,7 +89,7 @@ $(BUILD)/tests/cudaemu/test_emu: $(EMU_CORE) $(BUILD)/cudaemu/bugs.cu.o $(BUILD)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(EMU_CXX) $(OPT) -o $@ $^ -lpthread -lm
 # With the conformance suite's harness and reference.
-$(BUILD)/tests/cudaemu/test_cuda $(BUILD)/tests/cudaemu/test_narrow: %: %.o \
+$(BUILD)/tests/cudaemu/test_cuda $(BUILD)/tests/cudaemu/test_narrow $(BUILD)/tests/cudaemu/test_precision: %: %.o \
     $(BUILD)/tests/ops/harness.o $(BUILD)/tests/ops/reference.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
