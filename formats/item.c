@@ -86,15 +86,6 @@ double score_weight(const struct score *s)
 
 /* ---- items ---------------------------------------------------------------------------------- */
 
-static struct item *items_room(struct items *x, size_t *cap)
-{
-    if (x->n == *cap) {
-        *cap = *cap ? 2 * *cap : 64;
-        x->v = mem_grow(x->v, *cap * sizeof *x->v);
-    }
-    return &x->v[x->n];
-}
-
 /* obj.key as a string in the arena; absent or null: empty. */
 static int row_str(const struct json *row, const char *key, struct arena *a, struct str *out,
                    struct err *e)
@@ -152,10 +143,15 @@ static int item_of_json(const struct json *row, struct item *it, struct arena *a
     return 0;
 }
 
-static int load_json(struct items *x, const char *path, struct err *e)
+/* Where one item lives: in `keep`, or in an arena of its own that dies behind its call. */
+static struct arena *home(struct arena *keep, struct arena *own)
+{
+    return keep ? keep : own;
+}
+
+static int each_json(const char *path, struct arena *keep, item_fn *fn, void *ctx, struct err *e)
 {
     struct json *doc = json_read(path, e);
-    size_t cap = 0;
     int rc = -1;
     if (!doc)
         return -1;
@@ -164,11 +160,16 @@ static int load_json(struct items *x, const char *path, struct err *e)
         goto out;
     }
     for (size_t i = 0; i < json_size(doc); i++) {
-        if (item_of_json(json_at(doc, i), items_room(x, &cap), &x->arena, e)) {
+        struct arena a = {0};
+        struct item it;
+        int got = item_of_json(json_at(doc, i), &it, home(keep, &a), e);
+        if (got)
             err_wrap(e, "%s: item %zu", path, i + 1);
+        else
+            got = fn(ctx, &it, e);
+        arena_release(&a);
+        if (got)
             goto out;
-        }
-        x->n++;
     }
     rc = 0;
 out:
@@ -176,43 +177,52 @@ out:
     return rc;
 }
 
-static int load_jsonl(struct items *x, const char *path, struct err *e)
+static int each_jsonl(const char *path, struct arena *keep, item_fn *fn, void *ctx, struct err *e)
 {
     struct buf line = {0};
-    size_t cap = 0;
     int got = -1;
     struct stream *s = stream_open(path, e);
     if (!s)
         return -1;
     while ((got = stream_line(s, &line, MAX_LINE, e)) > 0) {
         struct str t = buf_str(&line);
+        struct arena a = {0};
+        struct item it;
         if (stream_lineno(s) == 1 && str_starts(t, "\xEF\xBB\xBF"))
             t = (struct str){t.p + 3, t.n - 3};
         t = str_trim(t);
         if (!t.n)
             continue;
         struct json *row = json_parse_lone(t, e);
-        if (!row || item_of_json(row, items_room(x, &cap), &x->arena, e))
+        if (!row || item_of_json(row, &it, home(keep, &a), e))
             got = err_wrap(e, "%s:%lld", path, (long long)stream_lineno(s));
+        else
+            got = fn(ctx, &it, e);
         json_free(row);
+        arena_release(&a);
         if (got < 0)
             break;
-        x->n++;
     }
     buf_release(&line);
     stream_close(s);
     return got;
 }
 
-static int load_records(struct items *x, const char *path, struct err *e)
+static int each_record(const char *path, struct arena *keep, item_fn *fn, void *ctx, struct err *e)
 {
-    size_t cap = 0;
+    struct arena a = {0};
+    struct item it;
     int got;
     struct records *r = records_open(path, &item_schema, RECORD_READ, e);
     if (!r)
         return -1;
-    while ((got = records_next(r, items_room(x, &cap), &x->arena, e)) > 0)
-        x->n++;
+    while ((got = records_next(r, &it, home(keep, &a), e)) > 0) {
+        got = fn(ctx, &it, e);
+        arena_release(&a);
+        if (got)
+            break;
+    }
+    arena_release(&a);
     if (got < 0) {
         records_abort(r);
         return -1;
@@ -220,8 +230,26 @@ static int load_records(struct items *x, const char *path, struct err *e)
     return records_close(r, e);
 }
 
-/* 16 hex digits of what is asked; repeats of one question get -2, -3... in file order. */
-static struct str item_id(struct items *x, const struct item *it, struct index *made)
+static int each_item(const char *path, struct arena *keep, item_fn *fn, void *ctx, struct err *e)
+{
+    struct str s = str_z(path);
+    if (file_is_dir(path))
+        return err_set(e, "%s: is a folder, want a file of items", path);
+    if (str_ends(s, ".msgpack"))
+        return each_record(path, keep, fn, ctx, e);
+    if (str_ends(s, ".json"))
+        return each_json(path, keep, fn, ctx, e);
+    if (str_ends(s, ".jsonl") || str_ends(s, ".jsonl.gz") || str_ends(s, ".jsonl.zst"))
+        return each_jsonl(path, keep, fn, ctx, e);
+    return err_set(e, "%s: want items as .json, .jsonl or .msgpack", path);
+}
+
+int items_each(const char *path, item_fn *fn, void *ctx, struct err *e)
+{
+    return each_item(path, NULL, fn, ctx, e);
+}
+
+void item_base_id(const struct item *it, char id[17])
 {
     struct buf key = {0};
     char hex[SHA256_HEX];
@@ -230,7 +258,16 @@ static struct str item_id(struct items *x, const struct item *it, struct index *
     buf_adds(&key, it->input);
     sha256_hex(buf_str(&key), hex);
     buf_release(&key);
-    struct str base = str_copy(&x->arena, (struct str){hex, 16}), id = base;
+    memcpy(id, hex, 16);
+    id[16] = '\0';
+}
+
+/* 16 hex digits of what is asked; repeats of one question get -2, -3... in file order. */
+static struct str item_id(struct items *x, const struct item *it, struct index *made)
+{
+    char hex[17];
+    item_base_id(it, hex);
+    struct str base = str_copy(&x->arena, str_z(hex)), id = base;
     for (int k = 2; index_add(made, id, 0) != INDEX_NONE; k++)
         id = str_printf(&x->arena, "%.*s-%d", STR_ARG(base), k);
     return id;
@@ -253,21 +290,28 @@ static int items_ids(struct items *x, const char *path, struct err *e)
     return rc;
 }
 
+struct growing {
+    struct items *x;
+    size_t cap;
+};
+
+static int keep_item(void *ctx, const struct item *it, struct err *e)
+{
+    struct growing *g = ctx;
+    (void)e;
+    if (g->x->n == g->cap) {
+        g->cap = g->cap ? 2 * g->cap : 64;
+        g->x->v = mem_grow(g->x->v, g->cap * sizeof *g->x->v);
+    }
+    g->x->v[g->x->n++] = *it;
+    return 0;
+}
+
 int items_load(struct items *x, const char *path, struct err *e)
 {
-    struct str s = str_z(path);
-    int rc;
+    struct growing g = {.x = x};
     *x = (struct items){0};
-    if (file_is_dir(path))
-        return err_set(e, "%s: is a folder, want a file of items", path);
-    if (str_ends(s, ".msgpack"))
-        rc = load_records(x, path, e);
-    else if (str_ends(s, ".json"))
-        rc = load_json(x, path, e);
-    else if (str_ends(s, ".jsonl") || str_ends(s, ".jsonl.gz") || str_ends(s, ".jsonl.zst"))
-        rc = load_jsonl(x, path, e);
-    else
-        rc = err_set(e, "%s: want items as .json, .jsonl or .msgpack", path);
+    int rc = each_item(path, &x->arena, keep_item, &g, e);
     if (!rc && !x->n)
         rc = err_set(e, "%s: no item in it", path);
     if (!rc)
@@ -382,6 +426,36 @@ int responses_load(struct responses *x, const char *path, struct err *e)
     if (rc)
         responses_release(x);
     return rc;
+}
+
+int responses_each(const char *path, response_fn *fn, void *ctx, struct err *e)
+{
+    struct arena a = {0};
+    struct response got;
+    int rc;
+    if (str_ends(str_z(path), ".json")) {
+        struct responses x;
+        rc = responses_load(&x, path, e);
+        for (size_t i = 0; !rc && i < x.n; i++)
+            rc = fn(ctx, &x.v[i], e);
+        responses_release(&x);
+        return rc;
+    }
+    struct records *r = records_open(path, &response_schema, RECORD_READ, e);
+    if (!r)
+        return -1;
+    while ((rc = records_next(r, &got, &a, e)) > 0) {
+        rc = fn(ctx, &got, e);
+        arena_release(&a);
+        if (rc)
+            break;
+    }
+    arena_release(&a);
+    if (rc < 0) {
+        records_abort(r);
+        return -1;
+    }
+    return records_close(r, e);
 }
 
 const struct response *responses_find(const struct responses *x, struct str item)

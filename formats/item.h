@@ -89,6 +89,11 @@ struct items {
 /* Reads items from .msgpack, .json (an array) or .jsonl; ids unique; an empty file is an error. */
 int items_load(struct items *x, const char *path, struct err *e);
 int items_save(const struct items *x, const char *path, struct err *e);
+/* One item after the other, as they stand: without an id that is not in the file, unchecked, and
+ * borrowed until fn returns (-1 ends it). In constant memory but for .json, which is one text. */
+typedef int item_fn(void *ctx, const struct item *it, struct err *e);
+int items_each(const char *path, item_fn *fn, void *ctx, struct err *e);
+void item_base_id(const struct item *it, char id[17]); /* the id of the first such item */
 void items_release(struct items *x);
 
 struct responses {
@@ -100,6 +105,9 @@ struct responses {
 /* A record file; or .json, an array of items with their answers as LLMs-from-scratch writes them,
  * {"instruction", "input", "output", "model_response"}: ids are those that items_load gives. */
 int responses_load(struct responses *x, const char *path, struct err *e);
+/* Every record, also of one item again; as items_each. */
+typedef int response_fn(void *ctx, const struct response *r, struct err *e);
+int responses_each(const char *path, response_fn *fn, void *ctx, struct err *e);
 const struct response *responses_find(const struct responses *x, struct str item);
 void responses_release(struct responses *x);
 

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -22,12 +23,14 @@
 #define MAX_PAYLOAD    ((size_t)256 << 20)
 #define SEARCH_BUDGET  ((size_t)256 << 20) /* bytes that the search behind a torn tail may hash */
 
+#define LET_GO ((size_t)1 << 20) /* bytes, whole pages */
+
 struct records {
     enum record_mode mode;
     char *path;
     const struct schema *schema;
     struct file_map map; /* READ */
-    size_t at;           /* of the next record */
+    size_t at, let_go;   /* of the next record; bytes of the map that are read and let go */
     bool torn;
     int version;
     struct file_out out; /* WRITE */
@@ -168,6 +171,16 @@ static int torn_tail(struct records *r, const char *why, struct err *e)
     return 0;
 }
 
+/* What was read needs no memory any more: a long journal is read in constant memory. */
+static void let_go(struct records *r)
+{
+    size_t end = r->at / LET_GO * LET_GO;
+    if (end <= r->let_go)
+        return;
+    madvise((void *)(r->map.p + r->let_go), end - r->let_go, MADV_DONTNEED);
+    r->let_go = end;
+}
+
 /* The next payload: 1 got, 0 end (or torn tail), -1. */
 static int next_frame(struct records *r, struct str *payload, struct err *e)
 {
@@ -190,6 +203,7 @@ static int next_frame(struct records *r, struct str *payload, struct err *e)
         return damaged(r, "its checksum is wrong", e);
     }
     *payload = (struct str){(const char *)p + 8, len};
+    let_go(r);
     r->at += 8 + len;
     return 1;
 }

@@ -15,7 +15,8 @@ const char *judge_default_prompt(enum judge_protocol p)
 
 void judge_asker_init(struct judge_asker *g, const struct judge_job *j)
 {
-    *g = (struct judge_asker){.c = j->c,
+    *g = (struct judge_asker){.store = mem_zero(sizeof *g->store),
+                              .c = j->c,
                               .caps = j->caps,
                               .price = j->price,
                               .asks = j->asks,
@@ -51,8 +52,12 @@ static int work(struct judge_asker *g, const struct judge_job *j, const double *
                 struct stage *st, FILE *to, struct arena *a, struct err *e)
 {
     int rc = judge_ask_all(g, path_join(a, j->out, "verdicts.msgpack"), e);
-    judge_print(g, j, to, a);
-    struct json *labels = label ? judge_labels_report(g, label, to, a) : NULL;
+    if (rc && !g->kept && !g->decided)
+        return -1; /* nothing to sum up */
+    struct err second;
+    if (judge_print(g, j, to, rc ? &second : e))
+        return -1;
+    struct json *labels = label ? judge_labels_report(g, label, to) : NULL;
     if (rc == 0 && judge_check_failed(g, e) == 0 && judge_write(g, j, st, a, e) == 0) {
         if (labels)
             stage_fact(st, "labels", labels);

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "formats/manifest.h"
 #include "pipelines/judge_ask.h"
+#include "scoring/agreement.h"
 
 enum judge_json { JSON_AUTO, JSON_ASK, JSON_FREE }; /* auto: by schema where it is needed: joint */
 enum judge_pairs { PAIRS_BASELINE, PAIRS_ALL };
@@ -58,23 +59,20 @@ int judge_plan_check(const struct judge_asker *g, const struct judge_job *j, str
 
 /* ---- judge_report.c: what came of it -------------------------------------------------------- */
 
-/* One score an item for entrant k, the mean over its verdicts; and with repeats the sd of the judge
- * (one verdict, within an item) and of the items. */
-struct judge_noise {
-    double judge_sd, item_sd; /* NaN: not estimable */
-    int64_t items;            /* with at least two verdicts */
-};
-void judge_scores_of(const struct judge_asker *g, int32_t k, struct score *v,
-                     struct judge_noise *noise, struct arena *a);
-/* The same for a pair; and what happened when the orders were swapped. */
+/* One score an item, in their order, borrowed until fn returns (-1 ends it). */
+typedef int judge_score_fn(void *ctx, int32_t item, const struct score *s, struct err *e);
+/* Of entrant k: the mean over its verdicts. noise may be NULL. */
+int judge_each(const struct judge_asker *g, int32_t k, judge_score_fn *fn, void *ctx,
+               struct agree_noise *noise, struct err *e);
+/* Of a pair; and what happened when the orders were swapped (may be NULL). */
 struct judge_swaps {
     int64_t both, flips, ties; /* items with both orders; that name another winner; with a tie */
     int64_t first, decided;    /* verdicts for the answer shown first, of those that are no tie */
 };
-void judge_pair_scores(const struct judge_asker *g, const int32_t pair[2], struct score *v,
-                       struct judge_swaps *swaps);
+int judge_each_pair(const struct judge_asker *g, const int32_t pair[2], judge_score_fn *fn,
+                    void *ctx, struct judge_swaps *swaps, struct err *e);
 /* Summaries to `to`, facts and scores into the stage. */
-void judge_print(const struct judge_asker *g, const struct judge_job *j, FILE *to, struct arena *a);
+int judge_print(const struct judge_asker *g, const struct judge_job *j, FILE *to, struct err *e);
 int judge_write(const struct judge_asker *g, const struct judge_job *j, struct stage *st,
                 struct arena *a, struct err *e);
 int judge_save_scores(const struct score *v, size_t n, const char *path, struct err *e);
@@ -86,7 +84,6 @@ int judge_save_scores(const struct score *v, size_t n, const char *path, struct 
 int judge_labels_load(struct judge_asker *g, const char *path, double **label, struct arena *a,
                       struct err *e);
 /* How often the judge agrees with the people, into `to` and a fact. */
-struct json *judge_labels_report(const struct judge_asker *g, const double *label, FILE *to,
-                                 struct arena *a);
+struct json *judge_labels_report(const struct judge_asker *g, const double *label, FILE *to);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "formats/index.h"
 #include "formats/verdict.h"
 
@@ -18,35 +19,30 @@ size_t judge_values(const struct judge_asker *g, const struct judge_ask *q)
     return g->prompt.protocol == JUDGE_JOINT ? (size_t)q->n : 1;
 }
 
-static void build_question(const struct judge_asker *g, const struct judge_ask *q, struct buf *out)
+static void build_question(const struct judge_asker *g, const struct judge_ask *q,
+                           struct judge_view *v, struct buf *out)
 {
-    struct str answer[JUDGE_MOST] = {{0}};
-    for (int32_t i = 0; i < q->n; i++)
-        judge_answer(g, q->item, q->who[i], &answer[i]);
-    judge_question(&g->prompt, g->structured, &g->items.v[q->item], answer, (size_t)q->n, out);
+    judge_look(g, q->item, q->who, q->n, v);
+    judge_question(&g->prompt, g->structured, &v->it, v->answer, (size_t)q->n, out);
 }
 
 void judge_add(struct judge_asker *g, int32_t item, const int32_t *who, int32_t n, int32_t repeat)
 {
-    struct str answer[JUDGE_MOST] = {{0}};
-    if (g->n == g->cap) {
-        g->cap = g->cap ? 2 * g->cap : 256;
-        g->v = mem_grow(g->v, g->cap * sizeof *g->v);
-    }
-    struct judge_ask *q = &g->v[g->n++];
-    *q = (struct judge_ask){.item = item,
-                            .n = n,
-                            .repeat = repeat,
-                            .outcome = OUTCOME_NOT_RUN,
-                            .detail = STR_LIT("not asked")};
-    q->who = arena_array(&g->arena, (size_t)n, sizeof *q->who);
-    memcpy(q->who, who, (size_t)n * sizeof *who);
-    q->value = arena_array(&g->arena, judge_values(g, q), sizeof *q->value);
-    for (size_t i = 0; i < judge_values(g, q); i++)
-        q->value[i] = NAN;
+    struct judge_ask q = {.item = item, .n = n, .repeat = repeat, .outcome = OUTCOME_NOT_RUN};
+    memcpy(q.who, who, (size_t)n * sizeof *who);
     for (int32_t i = 0; i < n; i++)
-        judge_answer(g, item, who[i], &answer[i]);
-    judge_key(&g->items.v[item], answer, (size_t)n, str_z(g->identity), &g->prompt, repeat, q->key);
+        q.value[i] = NAN;
+    q.detail = judge_store_name(g->store, STR_LIT("not asked"));
+    judge_look(g, item, who, n, &g->view);
+    judge_key(&g->view.it, g->view.answer, (size_t)n, str_z(g->identity), &g->prompt, repeat,
+              q.key);
+    judge_append(g->store, g->pass ? 0 : (size_t)repeat, &q);
+}
+
+void judge_questions(const struct judge_asker *g, int32_t item, int32_t repeat, size_t *first,
+                     size_t *n)
+{
+    judge_about(g->store, g->pass ? 0 : (size_t)repeat, (size_t)item, first, n);
 }
 
 /* ---- the journal ---------------------------------------------------------------------------- */
@@ -62,33 +58,51 @@ static void take_over(struct judge_asker *g, struct judge_ask *q, const struct v
             q->value[i] = r->value.v[i];
         have += !isnan(q->value[i]);
     }
-    if (have < n)
-        return;
-    g->kept++;
-    q->state = ASK_DECIDED;
-    q->outcome = OUTCOME_SCORED;
-    q->detail = str_copy(&g->arena, r->detail);
-    q->served = str_copy(&g->arena, r->judge);
+    if (have == n) {
+        g->kept++;
+        q->state = ASK_DECIDED;
+        q->outcome = OUTCOME_SCORED;
+        q->detail = judge_store_text(g->store, r->detail);
+        q->served = judge_store_name(g->store, r->judge);
+    }
+    judge_put(g->store, q);
+}
+
+/* The question with this key; false: none. The index of keys is made when the first is looked up. */
+static bool find_key(const struct judge_asker *g, struct spool_index *keys, struct str key,
+                     struct judge_ask *q)
+{
+    uint64_t probe = 0, no;
+    for (size_t i = keys->n; i < g->store->asks; i++) {
+        judge_get(g->store, i, q);
+        spool_index_add(keys, hash64(q->key, strlen(q->key), 0), i);
+    }
+    while (spool_index_next(keys, hash64(key.p, key.n, 0), &probe, &no)) {
+        judge_get(g->store, no, q);
+        if (str_eqz(key, q->key))
+            return true;
+    }
+    return false;
 }
 
 static int read_journal(struct judge_asker *g, const char *path, struct err *e)
 {
-    struct index index = {0};
+    struct spool_index keys = {0};
     struct arena each = {0};
     struct verdict_record r;
+    struct judge_ask q;
     int rc;
     struct records *in = records_open(path, &verdict_schema, RECORD_READ, e);
     if (!in)
         return -1;
-    for (size_t i = 0; i < g->n; i++)
-        index_add(&index, str_z(g->v[i].key), i);
     while ((rc = records_next(in, &r, &each, e)) == 1) {
-        size_t i = index_find(&index, r.key);
-        if (i != INDEX_NONE)
-            take_over(g, &g->v[i], &r);
+        if (find_key(g, &keys, r.key, &q))
+            take_over(g, &q, &r);
         arena_release(&each);
     }
-    index_release(&index);
+    if (rc == 0 && (spool_check(&keys.slots, e) || judge_store_check(g->store, e)))
+        rc = -1;
+    spool_index_release(&keys);
     arena_release(&each);
     if (rc < 0) {
         records_abort(in);
@@ -116,9 +130,10 @@ static void put_names(const struct judge_asker *g, int32_t item, int32_t rep, st
             buf_printf(out, "%s%.*s", out->n > from ? "," : "", STR_ARG(g->entrant[k].name));
 }
 
-static int record(struct judge_asker *g, const struct judge_ask *q, const double *value,
+static int record(struct judge_asker *g, const struct judge_live *l, const double *value,
                   int outcome, struct str detail, const struct response *r, struct err *e)
 {
+    const struct judge_ask *q = &l->q;
     struct str shown[JUDGE_MOST];
     struct buf names = {0};
     size_t from[JUDGE_MOST + 1] = {0};
@@ -129,7 +144,7 @@ static int record(struct judge_asker *g, const struct judge_ask *q, const double
     for (int32_t i = 0; i < q->n; i++)
         shown[i] = (struct str){names.p + from[i], from[i + 1] - from[i]};
     struct verdict_record v = {
-        .item = g->items.v[q->item].id,
+        .item = l->view.it.id,
         .protocol = str_z(judge_protocol_names[g->prompt.protocol]),
         .key = str_z(q->key),
         .judge = r->finish == FINISH_ERROR ? (struct str){0} : r->model, /* else nobody served */
@@ -158,17 +173,17 @@ static int record(struct judge_asker *g, const struct judge_ask *q, const double
 /* ---- caps ----------------------------------------------------------------------------------- */
 
 /* What a question may cost at most, in the unit of the cap that is set. */
-static double bound_of(const struct judge_asker *g, const struct judge_ask *q, bool money)
+static double bound_of(const struct judge_asker *g, const struct judge_live *l, bool money)
 {
-    int64_t out = g->c.max_tokens * (int64_t)judge_values(g, q);
+    int64_t out = g->c.max_tokens * (int64_t)judge_values(g, &l->q);
     if (!money)
-        return (double)((int64_t)q->question.n + out);
-    return price_of(g->price, (int64_t)q->question.n, out);
+        return (double)((int64_t)l->question.n + out);
+    return price_of(g->price, (int64_t)l->question.n, out);
 }
 
-/* The cap that asking q would pass; NULL: none. A cap of tokens is looked at when it is reached, one
+/* The cap that asking l would pass; NULL: none. A cap of tokens is looked at when it is reached, one
  * of money before it is passed: open and uncounted requests are taken at their upper bound. */
-static const char *cap_before(const struct judge_asker *g, const struct judge_ask *q)
+static const char *cap_before(const struct judge_asker *g, const struct judge_live *l)
 {
     const struct judge_caps *c = &g->caps;
     if (c->seconds > 0 && g->clock->now(g->clock) - g->started >= c->seconds)
@@ -177,7 +192,7 @@ static const char *cap_before(const struct judge_asker *g, const struct judge_as
         (double)(g->tokens_in + g->tokens_out) + (g->uncounted ? g->bound : 0) >= (double)c->tokens)
         return "the cap of tokens is reached";
     if (c->money > 0 &&
-        price_of(g->price, g->tokens_in, g->tokens_out) + g->bound + bound_of(g, q, true) >
+        price_of(g->price, g->tokens_in, g->tokens_out) + g->bound + bound_of(g, l, true) >
             c->money)
         return "the cap of money would be passed";
     return NULL;
@@ -185,56 +200,95 @@ static const char *cap_before(const struct judge_asker *g, const struct judge_as
 
 /* ---- the two calls of a model --------------------------------------------------------------- */
 
-/* A server that cuts a long prompt says nothing, so what can't fit is not asked. */
-static bool too_long(struct judge_asker *g, struct judge_ask *q)
+/* A place for a question; it goes back to the idle ones. */
+static struct judge_live *live_take(struct judge_asker *g)
 {
-    int64_t need = (int64_t)q->question.n / 4 + g->c.max_tokens * (int64_t)judge_values(g, q);
+    struct judge_live *l = g->idle;
+    if (l) {
+        g->idle = l->next;
+        return l;
+    }
+    l = mem_zero(sizeof *l);
+    l->older = g->made;
+    g->made = l;
+    return l;
+}
+
+static void live_return(struct judge_asker *g, struct judge_live *l)
+{
+    l->next = g->idle;
+    g->idle = l;
+}
+
+/* A server that cuts a long prompt says nothing, so what can't fit is not asked. */
+static bool too_long(struct judge_asker *g, struct judge_live *l)
+{
+    struct buf why = {0};
+    int64_t need = (int64_t)l->question.n / 4 + g->c.max_tokens * (int64_t)judge_values(g, &l->q);
     if (!g->model.context || need <= g->model.context)
         return false;
-    q->detail = str_printf(&g->arena, "the question needs about %lld tokens, the context has %lld",
-                           (long long)need, (long long)g->model.context);
-    q->state = ASK_DECIDED;
+    buf_printf(&why, "the question needs about %lld tokens, the context has %lld", (long long)need,
+               (long long)g->model.context);
+    l->q.detail = judge_store_text(g->store, buf_str(&why));
+    l->q.state = ASK_DECIDED;
+    judge_put(g->store, &l->q);
     g->decided++;
     g->failed++;
-    buf_release(&q->question);
+    buf_release(&why);
     return true;
+}
+
+/* The next question that waits, with its text; false: none. */
+static bool find_waiting(struct judge_asker *g, struct judge_live *l)
+{
+    for (; g->next < g->store->asks; g->next++) {
+        judge_get(g->store, g->next, &l->q);
+        if (l->q.state != ASK_WAITING)
+            continue;
+        buf_cut(&l->question, 0);
+        build_question(g, &l->q, &l->view, &l->question);
+        if (!too_long(g, l))
+            return true;
+    }
+    return false;
 }
 
 static int next_question(void *ctx, struct request *out, struct err *e)
 {
     struct judge_asker *g = ctx;
-    struct judge_ask *q;
-    (void)e;
-    do {
-        while (g->next < g->n && g->v[g->next].state != ASK_WAITING)
-            g->next++;
-        if (g->next == g->n || g->capped)
-            return 0;
-        q = &g->v[g->next];
-        build_question(g, q, &q->question);
-    } while (too_long(g, q));
-    g->capped = cap_before(g, q);
-    if (g->capped) {
-        buf_release(&q->question);
+    struct judge_live *l;
+    if (g->capped)
+        return 0;
+    l = live_take(g);
+    bool found = find_waiting(g, l);
+    if (judge_store_check(g->store, e)) {
+        live_return(g, l);
+        return -1;
+    }
+    g->capped = found ? cap_before(g, l) : NULL;
+    if (!found || g->capped) {
+        live_return(g, l);
         return 0;
     }
     g->next++;
-    q->state = ASK_UNDER_WAY;
-    q->bound = bound_of(g, q, g->caps.money > 0);
-    g->bound += q->bound;
-    *out = (struct request){.id = g->items.v[q->item].id,
-                            .prompt = buf_str(&q->question),
-                            .max_tokens = g->c.max_tokens * (int64_t)judge_values(g, q),
-                            .temperature = g->c.temperature,
-                            .seed = (uint64_t)(g->c.seed + q->asked + TRY_SEEDS * q->repeat),
-                            .tag = q};
+    l->q.state = ASK_UNDER_WAY;
+    l->q.asked++;
+    judge_put(g->store, &l->q);
+    l->bound = bound_of(g, l, g->caps.money > 0);
+    g->bound += l->bound;
+    *out =
+        (struct request){.id = l->view.it.id,
+                         .prompt = buf_str(&l->question),
+                         .max_tokens = g->c.max_tokens * (int64_t)judge_values(g, &l->q),
+                         .temperature = g->c.temperature,
+                         .seed = (uint64_t)(g->c.seed + l->q.asked - 1 + TRY_SEEDS * l->q.repeat),
+                         .tag = l};
     if (g->structured) {
-        size_t at = q->question.n; /* the schema lives behind the question in one buffer */
-        judge_schema(&g->prompt, (size_t)q->n, &q->question);
-        out->prompt = (struct str){q->question.p, at};
-        out->schema = (struct str){q->question.p + at, q->question.n - at};
+        size_t at = l->question.n; /* the schema lives behind the question in one buffer */
+        judge_schema(&g->prompt, (size_t)l->q.n, &l->question);
+        out->prompt = (struct str){l->question.p, at};
+        out->schema = (struct str){l->question.p + at, l->question.n - at};
     }
-    q->asked++;
     g->sent++;
     return 1;
 }
@@ -252,60 +306,70 @@ static void note_progress(struct judge_asker *g)
 
 /* Unknown is not zero: the bounds of a reply without counts and of tries that ran into the timeout
  * (which the server may have worked on) stay. */
-static void count_cost(struct judge_asker *g, const struct judge_ask *q, const struct response *r)
+static void count_cost(struct judge_asker *g, const struct judge_live *l, const struct response *r)
 {
     int64_t late = g->model.timed_out - g->timed_out;
     g->timed_out += late;
-    g->bound += (double)late * q->bound;
+    g->bound += (double)late * l->bound;
     if (r->tokens_in != FIELD_NONE_I64 && r->tokens_out != FIELD_NONE_I64) {
         g->tokens_in += r->tokens_in;
         g->tokens_out += r->tokens_out;
-        g->bound -= q->bound;
+        g->bound -= l->bound;
     } else if (r->finish != FINISH_ERROR) {
         g->uncounted++;
     } else {
-        g->bound -= q->bound;
+        g->bound -= l->bound;
     }
 }
 
 static int got_answer(void *ctx, const struct request *out, const struct response *r, struct err *e)
 {
     struct judge_asker *g = ctx;
-    struct judge_ask *q = out->tag;
+    struct judge_live *l = out->tag;
+    struct judge_ask *q = &l->q;
     struct arena each = {0};
     double value[JUDGE_MOST];
     struct str detail;
     size_t n = judge_values(g, q), have = 0;
     int outcome = judge_verdict(&g->prompt, g->structured, r, (size_t)q->n, value, &detail, &each);
-    int rc = record(g, q, value, outcome, detail, r, e);
-    count_cost(g, q, r);
+    int rc = record(g, l, value, outcome, detail, r, e);
+    count_cost(g, l, r);
     for (size_t i = 0; i < n; i++) {
         if (isnan(q->value[i])) /* what was there already stays */
             q->value[i] = value[i];
         have += !isnan(q->value[i]);
     }
     q->outcome = have == n ? OUTCOME_SCORED : outcome;
-    q->detail = str_copy(&g->arena, detail);
+    q->detail = judge_store_text(g->store, detail);
     if (r->finish != FINISH_ERROR)
-        q->served = str_copy(&g->arena, r->model);
-    buf_release(&q->question);
+        q->served = judge_store_name(g->store, r->model);
     bool again = q->outcome == OUTCOME_PARSE_FAILED && q->asked < g->asks;
     q->state = again ? ASK_WAITING : ASK_DECIDED;
+    judge_put(g->store, q);
     g->decided += !again;
     g->failed += !again && q->outcome != OUTCOME_SCORED;
     note_progress(g);
     arena_release(&each);
+    live_return(g, l);
     return rc;
+}
+
+static size_t count_waiting(const struct judge_asker *g)
+{
+    struct judge_ask q;
+    size_t waiting = 0;
+    for (size_t i = 0; i < g->store->asks; i++) {
+        judge_get(g->store, i, &q);
+        waiting += q.state == ASK_WAITING;
+    }
+    return waiting;
 }
 
 /* Rounds: a model that was told "no more" is asked anew for what could not be parsed. */
 static int ask_rounds(struct judge_asker *g, struct err *e)
 {
     for (;;) {
-        size_t waiting = 0;
-        for (size_t i = 0; i < g->n; i++)
-            waiting += g->v[i].state == ASK_WAITING;
-        if (!waiting)
+        if (!count_waiting(g))
             return 0;
         g->next = 0;
         if (g->model.ops->answer(&g->model, next_question, got_answer, g, e))
@@ -321,13 +385,15 @@ void judge_estimate(struct judge_asker *g, int64_t *tokens, double *money)
 {
     int64_t in = 0, out = 0;
     struct buf b = {0};
-    for (size_t i = 0; i < g->n; i++) {
-        if (g->v[i].state != ASK_WAITING)
+    struct judge_ask q;
+    for (size_t i = 0; i < g->store->asks; i++) {
+        judge_get(g->store, i, &q);
+        if (q.state != ASK_WAITING)
             continue;
         buf_cut(&b, 0);
-        build_question(g, &g->v[i], &b);
+        build_question(g, &q, &g->view, &b);
         in += (int64_t)b.n / 4 + 1;
-        out += g->c.max_tokens * (int64_t)judge_values(g, &g->v[i]);
+        out += g->c.max_tokens * (int64_t)judge_values(g, &q);
     }
     buf_release(&b);
     *tokens = in + out;
@@ -336,14 +402,12 @@ void judge_estimate(struct judge_asker *g, int64_t *tokens, double *money)
 
 static void say_plan(struct judge_asker *g)
 {
-    int64_t tokens, waiting = 0;
+    int64_t tokens;
     double money;
     struct buf b = {0};
     judge_estimate(g, &tokens, &money);
-    for (size_t i = 0; i < g->n; i++)
-        waiting += g->v[i].state == ASK_WAITING;
-    buf_printf(&b, "%s: %lld questions to ask, %lld kept, at most %lld tokens or so",
-               judge_protocol_names[g->prompt.protocol], (long long)waiting, (long long)g->kept,
+    buf_printf(&b, "%s: %zu questions to ask, %lld kept, at most %lld tokens or so",
+               judge_protocol_names[g->prompt.protocol], count_waiting(g), (long long)g->kept,
                (long long)tokens);
     if (isfinite(money))
         buf_printf(&b, ", %.3g %.*s", money, STR_ARG(g->price->currency));
@@ -368,7 +432,7 @@ int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e)
     if (!g->journal || read_journal(g, journal, e))
         return -1;
     say_plan(g);
-    progress_begin(&g->bar, "judge", "verdicts", (double)g->n, (double)g->kept);
+    progress_begin(&g->bar, "judge", "verdicts", (double)g->store->asks, (double)g->kept);
     int rc = ask_rounds(g, e);
     progress_end(&g->bar);
     if (records_close(g->journal, rc ? &ignored : e) && rc == 0)
@@ -400,37 +464,51 @@ void judge_spent(const struct judge_asker *g, struct buf *out)
 int judge_check_failed(const struct judge_asker *g, struct err *e)
 {
     int64_t failed = 0;
-    struct str first = {0};
-    for (size_t i = 0; i < g->n; i++) {
-        if (g->v[i].outcome == OUTCOME_SCORED)
+    struct judge_ask q;
+    struct buf first = {0};
+    double all = (double)g->store->asks;
+    for (size_t i = 0; i < g->store->asks; i++) {
+        judge_get(g->store, i, &q);
+        if (q.outcome == OUTCOME_SCORED)
             continue;
-        failed++;
-        if (!first.n)
-            first = g->v[i].detail;
+        if (!failed++)
+            judge_store_get(g->store, q.detail, &first);
     }
-    if ((double)failed <= g->c.max_failed * (double)g->n)
-        return 0;
-    return err_code(e, EXIT_INCOMPLETE,
-                    "%lld of %lld %s have no verdict, more than max_failed = %g (the first: "
-                    "%.*s); what is scored is kept, run again to ask for these",
-                    (long long)failed, (long long)g->n,
-                    g->prompt.protocol == JUDGE_SINGLE ? "answers" : "questions", g->c.max_failed,
-                    STR_ARG(first));
+    int rc = judge_store_check(g->store, e);
+    if (rc == 0 && (double)failed > g->c.max_failed * all)
+        rc = err_code(e, EXIT_INCOMPLETE,
+                      "%lld of %.0f %s have no verdict, more than max_failed = %g (the first: "
+                      "%.*s); what is scored is kept, run again to ask for these",
+                      (long long)failed, all,
+                      g->prompt.protocol == JUDGE_SINGLE ? "answers" : "questions", g->c.max_failed,
+                      STR_ARG(first));
+    buf_release(&first);
+    return rc;
 }
 
 const char *judge_served(const struct judge_asker *g, struct arena *a)
 {
     struct index seen = {0};
-    struct buf b = {0};
-    for (size_t i = 0; i < g->n; i++) {
-        struct str name = g->v[i].served;
-        if (name.n && index_add(&seen, name, i) == INDEX_NONE)
-            buf_printf(&b, "%s%.*s", b.n ? ", " : "", STR_ARG(name));
+    struct buf b = {0}, name = {0};
+    struct judge_ask q;
+    uint64_t last = 0;
+    for (size_t i = 0; i < g->store->asks; i++) {
+        judge_get(g->store, i, &q);
+        if (!q.served || q.served == last)
+            continue;
+        last = q.served;
+        buf_cut(&name, 0);
+        judge_store_get(g->store, last, &name);
+        if (index_find(&seen, buf_str(&name)) != INDEX_NONE)
+            continue;
+        index_add(&seen, str_copy(a, buf_str(&name)), i);
+        buf_printf(&b, "%s%s", b.n ? ", " : "", name.p);
     }
     const char *out = str_dup(a, buf_str(&b));
     if (seen.n > 1)
         log_warn("several models served this judge: %s", out);
     index_release(&seen);
     buf_release(&b);
+    buf_release(&name);
     return out;
 }

@@ -18,6 +18,7 @@
 #include "formats/item.h"
 #include "formats/record.h"
 #include "formats/run.h"
+#include "pipelines/judge_store.h"
 #include "pipelines/price.h"
 #include "scoring/judge.h"
 
@@ -27,21 +28,15 @@ struct judge_entrant {
     struct str name;
     const char *path; /* of its responses; NULL for the reference and the empty answer */
     enum judge_role role;
-    struct responses responses;
 };
 
-enum ask_state { ASK_WAITING, ASK_UNDER_WAY, ASK_DECIDED };
-
-struct judge_ask {
-    int32_t item, n, asked, repeat;
-    int32_t *who;  /* entrants in the order shown */
-    double *value; /* judge_values() of them; NaN: none (yet) */
-    enum ask_state state;
-    int outcome;
-    struct str detail, served;
-    char key[65];
-    struct buf question; /* while under way */
+/* A question under way. */
+struct judge_live {
+    struct judge_ask q;
+    struct judge_view view;
+    struct buf question; /* and behind it the schema of its answer */
     double bound;        /* what it may cost at most, in the unit of judge_asker.bound */
+    struct judge_live *next, *older; /* idle; made before */
 };
 
 /* Stops before they are passed; 0: no cap. Money needs a price; what is under way or uncounted is
@@ -62,15 +57,15 @@ struct judge_asker {
     struct clock *clock;
 
     struct judge_prompt prompt;
-    struct items items;
+    struct judge_store *store; /* items, answers and questions */
     struct judge_entrant *entrant;
     size_t entrants;
-    int32_t *rep; /* [item][entrant]: the first entrant with the same answer, -1: no answer */
     struct model model;
     const char *identity; /* of the judge with its decoding */
 
-    struct judge_ask *v;
-    size_t n, cap, next;
+    size_t next;                    /* question to look at */
+    struct judge_live *idle, *made; /* places for questions: free ones, all */
+    struct judge_view view;         /* of the question at hand, while none is under way */
     struct records *journal;
     double started, synced;
     int64_t kept, sent, decided,
@@ -92,16 +87,19 @@ void judge_close(struct judge_asker *g); /* accepts a zeroed one */
 /* Entrants from "NAME=FILE" or FILE (its name is then the file's, without .msgpack). */
 int judge_entrants(struct judge_asker *g, struct strs specs, struct arena *a, struct err *e);
 int judge_entrant_find(const struct judge_asker *g, struct str name); /* -1 */
-/* Loads the responses and fills rep; called by judge_open. */
+/* Loads the responses and finds equal ones; called by judge_open. */
 int judge_load_answers(struct judge_asker *g, struct err *e);
-/* The answer of an entrant to an item; false: there is none. */
-bool judge_answer(const struct judge_asker *g, int32_t item, int32_t entrant, struct str *text);
-
 /* The first entrant with the same answer to that item; -1: no answer. */
 int32_t judge_rep(const struct judge_asker *g, int32_t item, int32_t entrant);
+/* An item with the answers of some entrants; empty where there is none. */
+void judge_look(const struct judge_asker *g, int32_t item, const int32_t *who, int32_t n,
+                struct judge_view *v);
 
-/* Plans one question; who is copied. */
+/* Plans one question; who is copied. Questions about one item in one repeat come in a row. */
 void judge_add(struct judge_asker *g, int32_t item, const int32_t *who, int32_t n, int32_t repeat);
+/* The questions about an item in a repeat: the first of them and how many. */
+void judge_questions(const struct judge_asker *g, int32_t item, int32_t repeat, size_t *first,
+                     size_t *n);
 size_t judge_values(const struct judge_asker *g, const struct judge_ask *q);
 /* About how many tokens and how much money the waiting questions need (4 bytes a token). */
 void judge_estimate(struct judge_asker *g, int64_t *tokens, double *money);

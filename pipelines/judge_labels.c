@@ -15,23 +15,16 @@ static int take_row(struct judge_asker *g, size_t i, const struct json *row, dou
 {
     static const char *const names[] = {"a", "b"};
     struct str said;
-    if (i >= g->items.n || json_need_str(row, "label", &said, e))
+    if (i >= g->store->items || json_need_str(row, "label", &said, e))
         return -1;
     *label = str_eqz(said, "a") ? 1 : str_eqz(said, "b") ? 0 : str_eqz(said, "tie") ? 0.5 : NAN;
     if (isnan(*label))
         return err_set(e, "label is \"%.*s\", not a, b or tie", STR_ARG(said));
-    for (int k = 0; k < 2; k++) {
-        struct responses *x = &g->entrant[k].responses;
+    for (size_t k = 0; k < 2; k++) {
         struct str text;
         if (json_need_str(row, names[k], &text, e))
             return -1;
-        x->v[i] = (struct response){.item = g->items.v[i].id,
-                                    .model = str_z(names[k]),
-                                    .text = str_copy(&x->arena, text),
-                                    .tokens_in = FIELD_NONE_I64,
-                                    .tokens_out = FIELD_NONE_I64};
-        index_add(&x->index, x->v[i].item, i);
-        x->n = i + 1;
+        judge_store_answer(g->store, i, k, &text);
     }
     return 0;
 }
@@ -69,50 +62,55 @@ static int take_rows(struct judge_asker *g, const char *path, double *label, str
 int judge_labels_load(struct judge_asker *g, const char *path, double **label, struct arena *a,
                       struct err *e)
 {
-    if (items_load(&g->items, path, e))
+    if (judge_store_items(g->store, path, e))
         return -1;
-    *label = arena_array(a, g->items.n, sizeof **label);
-    g->entrants = 2;
+    *label = arena_array(a, g->store->items, sizeof **label);
+    g->store->entrants = g->entrants = 2;
     g->entrant = mem_array(2, sizeof *g->entrant);
-    for (int k = 0; k < 2; k++) {
-        struct responses *x = &g->entrant[k].responses;
+    for (int k = 0; k < 2; k++)
         g->entrant[k].name = k ? STR_LIT("b") : STR_LIT("a");
-        x->v = mem_array(g->items.n, sizeof *x->v);
-    }
     return take_rows(g, path, *label, e);
 }
 
 /* Who is better by the judge: 1 for a, 0 for b, 0.5 for a tie, NaN: it has not said. */
-static void decide(const struct judge_asker *g, double *out, struct arena *a)
+struct deciding {
+    double *out;
+    bool second; /* b's scores, behind a's */
+};
+
+static int decide_one(void *ctx, int32_t item, const struct score *s, struct err *e)
 {
-    static const int32_t pair[2] = {0, 1};
-    struct score *v[2];
-    struct judge_swaps w;
-    struct judge_noise noise;
-    size_t n = g->items.n;
-    for (int k = 0; k < 2; k++)
-        v[k] = mem_array(n, sizeof *v[k]);
-    if (g->prompt.protocol == JUDGE_PAIRWISE)
-        judge_pair_scores(g, pair, v[0], &w);
-    else
-        for (int k = 0; k < 2; k++)
-            judge_scores_of(g, k, v[k], &noise, a);
-    for (size_t i = 0; i < n; i++) {
-        double d = g->prompt.protocol == JUDGE_PAIRWISE ? v[0][i].value - 0.5
-                                                        : v[0][i].value - v[1][i].value;
-        out[i] = isnan(d) ? NAN : d > 0 ? 1 : d < 0 ? 0 : 0.5;
-    }
-    free(v[0]);
-    free(v[1]);
+    struct deciding *x = ctx;
+    (void)e;
+    x->out[item] = x->second ? x->out[item] - s->value : s->value;
+    return 0;
 }
 
-struct json *judge_labels_report(const struct judge_asker *g, const double *label, FILE *to,
-                                 struct arena *a)
+static void decide(const struct judge_asker *g, double *out)
 {
-    size_t n = g->items.n;
+    static const int32_t pair[2] = {0, 1};
+    struct deciding x = {.out = out};
+    struct err ignored; /* decide_one never fails */
+    bool pairwise = g->prompt.protocol == JUDGE_PAIRWISE;
+    if (pairwise) {
+        judge_each_pair(g, pair, decide_one, &x, NULL, &ignored);
+    } else {
+        judge_each(g, 0, decide_one, &x, NULL, &ignored);
+        x.second = true;
+        judge_each(g, 1, decide_one, &x, NULL, &ignored);
+    }
+    for (size_t i = 0; i < g->store->items; i++) {
+        double d = pairwise ? out[i] - 0.5 : out[i];
+        out[i] = isnan(d) ? NAN : d > 0 ? 1 : d < 0 ? 0 : 0.5;
+    }
+}
+
+struct json *judge_labels_report(const struct judge_asker *g, const double *label, FILE *to)
+{
+    size_t n = g->store->items;
     double *said = mem_array(n, sizeof *said), lo = NAN, hi = NAN;
     int64_t right = 0, wrong = 0, tie = 0, none = 0, human_ties = 0;
-    decide(g, said, a);
+    decide(g, said);
     for (size_t i = 0; i < n; i++) {
         human_ties += label[i] == 0.5;
         if (isnan(said[i]))

@@ -52,52 +52,89 @@ int judge_entrant_find(const struct judge_asker *g, struct str name)
     return -1;
 }
 
-bool judge_answer(const struct judge_asker *g, int32_t item, int32_t entrant, struct str *text)
+/* Where the text of an answer stands; false: there is none. */
+static bool answer_at(const struct judge_asker *g, int32_t item, int32_t entrant, uint64_t *at)
 {
-    const struct judge_entrant *x = &g->entrant[entrant];
-    *text = (struct str){0};
-    if (x->role == ROLE_REFERENCE)
-        *text = g->items.v[item].reference;
-    if (x->role != ROLE_MODEL)
-        return true;
-    const struct response *r = responses_find(&x->responses, g->items.v[item].id);
-    if (!r || r->finish == FINISH_ERROR)
-        return false;
-    *text = r->text;
-    return true;
+    enum judge_role role = g->entrant[entrant].role;
+    *at = role == ROLE_REFERENCE ? JUDGE_REFERENCE
+          : role == ROLE_MODEL   ? judge_store_cell(g->store, (size_t)item, (size_t)entrant).at
+                                 : 0;
+    return role != ROLE_MODEL || *at;
+}
+
+void judge_look(const struct judge_asker *g, int32_t item, const int32_t *who, int32_t n,
+                struct judge_view *v)
+{
+    uint64_t at[JUDGE_MOST];
+    for (int32_t i = 0; i < n; i++)
+        answer_at(g, item, who[i], &at[i]);
+    judge_store_view(g->store, (size_t)item, at, (size_t)n, v);
 }
 
 int32_t judge_rep(const struct judge_asker *g, int32_t item, int32_t entrant)
 {
-    return g->rep[(size_t)item * g->entrants + (size_t)entrant];
+    return judge_store_cell(g->store, (size_t)item, (size_t)entrant).rep - 1;
+}
+
+struct loading {
+    struct judge_asker *g;
+    size_t entrant, found;
+};
+
+static int take_response(void *ctx, const struct response *r, struct err *e)
+{
+    struct loading *x = ctx;
+    size_t item = judge_store_find(x->g->store, r->item);
+    if (item == (size_t)-1)
+        return judge_store_check(x->g->store, e);
+    judge_store_answer(x->g->store, item, x->entrant, r->finish == FINISH_ERROR ? NULL : &r->text);
+    x->found++;
+    return judge_store_check(x->g->store, e);
+}
+
+/* The first entrant with the answer that entrant k gives. */
+static int32_t find_rep(const struct judge_asker *g, int32_t item, int32_t k, struct judge_view *v)
+{
+    uint64_t at;
+    if (!answer_at(g, item, k, &at))
+        return -1;
+    for (int32_t j = 0; j < k; j++) {
+        int32_t both[2] = {j, k};
+        if (judge_rep(g, item, j) != j)
+            continue;
+        judge_look(g, item, both, 2, v);
+        if (str_eq(v->answer[0], v->answer[1]))
+            return j;
+    }
+    return k;
 }
 
 int judge_load_answers(struct judge_asker *g, struct err *e)
 {
     for (size_t k = 0; k < g->entrants; k++) {
         struct judge_entrant *x = &g->entrant[k];
-        size_t found = 0;
-        if (x->role != ROLE_MODEL)
+        struct loading l = {g, k, 0};
+        if (x->role != ROLE_MODEL || !x->path)
             continue;
-        if (x->path && responses_load(&x->responses, x->path, e))
+        if (responses_each(x->path, take_response, &l, e))
             return -1;
-        for (size_t i = 0; i < g->items.n; i++)
-            found += responses_find(&x->responses, g->items.v[i].id) != NULL;
-        if (!found)
-            return err_set(e, "%s answers no item of these", x->path ? x->path : "an entrant");
+        if (!l.found)
+            return err_set(e, "%s answers no item of these", x->path);
     }
-    g->rep = mem_array(g->items.n * g->entrants, sizeof *g->rep);
-    for (size_t i = 0; i < g->items.n; i++)
-        for (size_t k = 0; k < g->entrants; k++) {
-            int32_t *rep = &g->rep[i * g->entrants + k];
-            struct str text, other;
-            *rep = judge_answer(g, (int32_t)i, (int32_t)k, &text) ? (int32_t)k : -1;
-            for (size_t j = 0; j < k && *rep == (int32_t)k; j++)
-                if (judge_rep(g, (int32_t)i, (int32_t)j) == (int32_t)j &&
-                    judge_answer(g, (int32_t)i, (int32_t)j, &other) && str_eq(text, other))
-                    *rep = (int32_t)j;
-        }
-    return 0;
+    for (size_t i = 0; i < g->store->items; i++)
+        for (size_t k = 0; k < g->entrants; k++)
+            judge_store_set_rep(g->store, i, k, find_rep(g, (int32_t)i, (int32_t)k, &g->view));
+    return judge_store_check(g->store, e);
+}
+
+/* Answers in one question at most. */
+static size_t most_shown(const struct judge_asker *g)
+{
+    if (g->pass)
+        return JUDGE_MOST;
+    if (g->prompt.protocol != JUDGE_JOINT)
+        return g->prompt.protocol == JUDGE_SINGLE ? 1 : 2;
+    return g->entrants < JUDGE_MOST ? g->entrants : JUDGE_MOST;
 }
 
 int judge_open(struct judge_asker *g, const char *items, const char *prompt_default,
@@ -113,9 +150,12 @@ int judge_open(struct judge_asker *g, const char *items, const char *prompt_defa
     if (!g->clock)
         g->clock = clock_system();
     g->started = g->clock->now(g->clock);
-    if (judge_prompt_load(&g->prompt, prompt, a, e) || (items && items_load(&g->items, items, e)) ||
-        judge_load_answers(g, e) || model_open(&g->model, str_dup(a, c->judge), &o, e))
+    g->store->entrants = g->entrants;
+    if (judge_prompt_load(&g->prompt, prompt, a, e) ||
+        (items && judge_store_items(g->store, items, e)) || judge_load_answers(g, e) ||
+        model_open(&g->model, str_dup(a, c->judge), &o, e))
         return -1;
+    g->store->most = most_shown(g);
     if (!exact_tokens && g->c.max_tokens < g->prompt.tokens)
         g->c.max_tokens = g->prompt.tokens;
     if (!exact_tokens && g->structured)
@@ -130,14 +170,17 @@ int judge_open(struct judge_asker *g, const char *items, const char *prompt_defa
 void judge_close(struct judge_asker *g)
 {
     records_abort(g->journal);
-    for (size_t i = 0; g->v && i < g->n; i++)
-        buf_release(&g->v[i].question);
-    for (size_t i = 0; i < g->entrants; i++)
-        responses_release(&g->entrant[i].responses);
+    for (struct judge_live *l = g->made, *older; l; l = older) {
+        older = l->older;
+        buf_release(&l->view.text);
+        buf_release(&l->question);
+        free(l);
+    }
+    buf_release(&g->view.text);
     free(g->entrant);
-    free(g->v);
-    free(g->rep);
     model_close(&g->model);
-    items_release(&g->items);
+    if (g->store)
+        judge_store_release(g->store);
+    free(g->store);
     arena_release(&g->arena);
 }

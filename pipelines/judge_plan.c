@@ -17,7 +17,10 @@ void judge_shuffle(const struct judge_asker *g, int32_t item, int32_t *who, int3
             who[k] = who[k - 1];
             who[k - 1] = t;
         }
-    struct rng r = rng_make((uint64_t)g->c.seed, "judge order", sha256_u64(g->items.v[item].id));
+    struct judge_view v = {0};
+    judge_look(g, item, NULL, 0, &v);
+    struct rng r = rng_make((uint64_t)g->c.seed, "judge order", sha256_u64(v.it.id));
+    buf_release(&v.text);
     rng_shuffle(&r, who, (size_t)n, sizeof *who);
 }
 
@@ -77,7 +80,7 @@ static void plan_pairs(struct judge_asker *g, const struct judge_job *j, int32_t
 void judge_plan(struct judge_asker *g, const struct judge_job *j)
 {
     for (int32_t r = 0; r < (int32_t)j->repeat; r++)
-        for (int32_t i = 0; i < (int32_t)g->items.n; i++) {
+        for (int32_t i = 0; i < (int32_t)g->store->items; i++) {
             if (g->prompt.protocol == JUDGE_SINGLE)
                 plan_single(g, i, r);
             else if (g->prompt.protocol == JUDGE_JOINT)

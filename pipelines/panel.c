@@ -361,9 +361,14 @@ static int check_same(const struct panel *p, struct err *e)
 static int finish(struct panel *p, struct stage *st, FILE *to, int rc, struct err *e)
 {
     struct panel_table t;
+    struct items items;
     struct buf spent = {0};
     struct err later = {0};
-    if (panel_table_load(&t, p->j->dir, &p->g.items, rc ? &later : e))
+    if (items_load(&items, str_dup(p->a, p->c.items), rc ? &later : e))
+        return -1;
+    int bad = panel_table_load(&t, p->j->dir, &items, rc ? &later : e);
+    items_release(&items);
+    if (bad)
         return -1;
     if (panel_print(&t, p->j->baseline, to, rc ? &later : e) && !rc)
         rc = -1;

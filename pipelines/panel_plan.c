@@ -29,26 +29,31 @@ void panel_choose_anchors(const struct judge_asker *g, size_t want, struct strs 
     struct err ignored = {0};
     const struct scorer *overlap = scorer_find(STR_LIT("overlap"), &ignored);
     struct rank *v = mem_array(g->entrants + 1, sizeof *v);
+    struct judge_view view = {0};
     size_t n = 0;
     for (size_t k = 0; k < g->entrants; k++) {
         const struct judge_entrant *x = &g->entrant[k];
         double sum = 0;
         if (x->role != ROLE_MODEL)
             continue;
-        for (size_t i = 0; i < g->items.n; i++) {
-            const struct response *r = responses_find(&x->responses, g->items.v[i].id);
+        for (size_t i = 0; i < g->store->items; i++) {
+            int32_t who = (int32_t)k;
             struct arena each = {0};
             struct score s = {0};
-            if (r)
-                overlap->score(&g->items.v[i], r, &s, &each);
-            sum += r && s.outcome == OUTCOME_SCORED ? s.value : 0;
+            if (judge_rep(g, (int32_t)i, who) < 0)
+                continue;
+            judge_look(g, (int32_t)i, &who, 1, &view);
+            struct response r = {.item = view.it.id, .text = view.answer[0]};
+            overlap->score(&view.it, &r, &s, &each);
+            sum += s.outcome == OUTCOME_SCORED ? s.value : 0;
             arena_release(&each);
         }
-        v[n++] = (struct rank){(int32_t)k, sum / (double)g->items.n};
+        v[n++] = (struct rank){(int32_t)k, sum / (double)g->store->items};
     }
     qsort(v, n, sizeof *v, by_mean);
     for (size_t i = 0; i < want && i < n; i++)
         strs_push(names, g->entrant[v[(n - want) / 2 + i].entrant].name, a);
+    buf_release(&view.text);
     free(v);
 }
 
@@ -93,10 +98,11 @@ void panel_questions(struct judge_asker *g, const struct panel_pass *pass)
     int32_t *who = mem_array((size_t)most * 3 + (size_t)size, sizeof *who);
     int32_t *anchor = who + most, *out = anchor + most, anchors, n;
     blocks_init(&b, most, size, (uint64_t)g->c.seed);
-    g->n = 0;
-    for (int32_t i = 0; i < (int32_t)g->items.n; i++) {
+    judge_forget(g->store);
+    for (int32_t i = 0; i < (int32_t)g->store->items; i++) {
         sort_answers(g, pass, i, anchor, &anchors, who, &n);
-        int32_t count = blocks_item(&b, who, n, sha256_u64(g->items.v[i].id), out);
+        judge_look(g, i, NULL, 0, &g->view);
+        int32_t count = blocks_item(&b, who, n, sha256_u64(g->view.it.id), out);
         for (int32_t k = 0; k < (count ? count : anchors > 1); k++) {
             int32_t shown[JUDGE_MOST], m = 0;
             for (int32_t x = 0; x < anchors; x++)
@@ -114,17 +120,18 @@ void panel_questions(struct judge_asker *g, const struct panel_pass *pass)
 int64_t panel_longest(const struct judge_asker *g)
 {
     int64_t most = 0;
+    struct judge_view v = {0};
     struct buf b = {0};
-    for (size_t i = 0; i < g->n; i++) {
-        const struct judge_ask *q = &g->v[i];
-        struct str answer[JUDGE_MOST] = {{0}};
+    struct judge_ask q;
+    for (size_t i = 0; i < g->store->asks; i++) {
+        judge_get(g->store, i, &q);
         buf_cut(&b, 0);
-        for (int32_t k = 0; k < q->n; k++)
-            judge_answer(g, q->item, q->who[k], &answer[k]);
-        judge_question(&g->prompt, g->structured, &g->items.v[q->item], answer, (size_t)q->n, &b);
-        int64_t tokens = (int64_t)b.n / 3 + 1 + g->c.max_tokens * q->n;
+        judge_look(g, q.item, q.who, q.n, &v);
+        judge_question(&g->prompt, g->structured, &v.it, v.answer, (size_t)q.n, &b);
+        int64_t tokens = (int64_t)b.n / 3 + 1 + g->c.max_tokens * q.n;
         most = tokens > most ? tokens : most;
     }
+    buf_release(&v.text);
     buf_release(&b);
     return most;
 }

@@ -158,36 +158,45 @@ struct agreement agree_all(const double *a, const double *b, size_t n, double lo
     return g;
 }
 
+void agree_noise_add(struct agree_noise *t, const double *x, size_t k)
+{
+    double s = 0, q = 0;
+    int64_t n = 0;
+    for (size_t r = 0; r < k; r++)
+        if (!isnan(x[r])) {
+            s += x[r];
+            n++;
+        }
+    if (n < 2)
+        return;
+    for (size_t r = 0; r < k; r++)
+        if (!isnan(x[r]))
+            q += pow(x[r] - s / (double)n, 2);
+    t->within += q;
+    t->df += (double)(n - 1);
+    t->inverse += 1 / (double)n;
+    t->sum += s / (double)n;
+    t->squares += pow(s / (double)n, 2);
+    t->used++;
+}
+
+void agree_noise_end(const struct agree_noise *t, double *judge_sd, double *item_sd)
+{
+    *judge_sd = *item_sd = NAN;
+    if (t->used < 2)
+        return;
+    double m = (double)t->used, one = t->within / t->df;
+    double between = (t->squares - t->sum * t->sum / m) / (m - 1) - one * t->inverse / m;
+    *judge_sd = sqrt(one);
+    *item_sd = between > 0 ? sqrt(between) : 0;
+}
+
 void agree_noise(const double *x, size_t items, size_t k, double *judge_sd, double *item_sd,
                  int64_t *used)
 {
-    double within = 0, df = 0, sum = 0, squares = 0, inverse = 0;
-    *judge_sd = *item_sd = NAN;
-    *used = 0;
-    for (size_t i = 0; i < items; i++) {
-        double s = 0, q = 0;
-        int64_t n = 0;
-        for (size_t r = 0; r < k; r++)
-            if (!isnan(x[i * k + r])) {
-                s += x[i * k + r];
-                n++;
-            }
-        if (n < 2)
-            continue;
-        for (size_t r = 0; r < k; r++)
-            if (!isnan(x[i * k + r]))
-                q += pow(x[i * k + r] - s / (double)n, 2);
-        within += q;
-        df += (double)(n - 1);
-        inverse += 1 / (double)n;
-        sum += s / (double)n;
-        squares += pow(s / (double)n, 2);
-        ++*used;
-    }
-    if (*used < 2)
-        return;
-    double m = (double)*used, one = within / df;
-    double between = (squares - sum * sum / m) / (m - 1) - one * inverse / m;
-    *judge_sd = sqrt(one);
-    *item_sd = between > 0 ? sqrt(between) : 0;
+    struct agree_noise s = {0};
+    for (size_t i = 0; i < items; i++)
+        agree_noise_add(&s, &x[i * k], k);
+    agree_noise_end(&s, judge_sd, item_sd);
+    *used = s.used;
 }

@@ -34,5 +34,12 @@ struct agreement agree_all(const double *a, const double *b, size_t n, double lo
  * judge's share of it. items: those with two verdicts or more. Needs 2 such items. */
 void agree_noise(const double *x, size_t items, size_t k, double *judge_sd, double *item_sd,
                  int64_t *used);
+/* The same an item at a time: k values of one item each. Zeroed is empty. */
+struct agree_noise {
+    double within, df, sum, squares, inverse;
+    int64_t used;
+};
+void agree_noise_add(struct agree_noise *s, const double *x, size_t k);
+void agree_noise_end(const struct agree_noise *s, double *judge_sd, double *item_sd);
 
 #endif

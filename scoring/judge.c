@@ -1,13 +1,11 @@
 /* judge: prompts, questions and keys. See scoring/judge.h; verdicts are read in judge_verdict.c. */
 #include "scoring/judge.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "scoring/stats.h"
 
 enum { PROMPT_MAX = 1 << 20 };
 
@@ -312,60 +310,4 @@ void judge_key(const struct item *it, const struct str *answer, size_t n, struct
     key_part(&h, buf_str(&count));
     sha256_end_hex(&h, hex);
     buf_release(&count);
-}
-
-/* ---- summary -------------------------------------------------------------------------------- */
-
-/* Dense cluster ids in order of first sight. n is some hundreds, but stay below n^2 compares of
- * long texts: hash first. */
-static void cluster_ids(const struct score *const *v, size_t n, int32_t *id)
-{
-    uint64_t *h = mem_array(n ? n : 1, sizeof *h);
-    int32_t next = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct str c = v[i]->cluster.n ? v[i]->cluster : v[i]->item;
-        h[i] = hash64(c.p, c.n, 0);
-        id[i] = -1;
-        for (size_t k = 0; k < i && id[i] < 0; k++)
-            if (h[k] == h[i] && str_eq(c, v[k]->cluster.n ? v[k]->cluster : v[k]->item))
-                id[i] = id[k];
-        if (id[i] < 0)
-            id[i] = next++;
-    }
-    free(h);
-}
-
-void judge_summarise(const struct score *v, size_t n, double lo, double hi,
-                     struct judge_summary *out)
-{
-    *out = (struct judge_summary){.n = (int64_t)n, .mean = NAN, .lo = NAN, .hi = NAN};
-    const struct score **kept = mem_array(n ? n : 1, sizeof *kept);
-    double *num = mem_array(n ? n : 1, sizeof *num), *den = mem_array(n ? n : 1, sizeof *den);
-    int32_t *cluster = mem_array(n ? n : 1, sizeof *cluster);
-    size_t k = 0;
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        out->count[v[i].outcome]++;
-        if (v[i].outcome != OUTCOME_SCORED)
-            continue;
-        kept[k] = &v[i];
-        num[k] = v[i].value;
-        den[k++] = 1;
-        sum += v[i].value;
-    }
-    out->lo_all = n ? (sum + lo * (double)(n - k)) / (double)n : NAN;
-    out->hi_all = n ? (sum + hi * (double)(n - k)) / (double)n : NAN;
-    out->why = "no answer was scored";
-    if (k) {
-        cluster_ids(kept, k, cluster);
-        struct estimate est = stats_ratio(num, den, cluster, k, 0.95);
-        out->mean = sum / (double)k;
-        out->lo = est.lo;
-        out->hi = est.hi;
-        out->why = est.why;
-    }
-    free(kept);
-    free(num);
-    free(den);
-    free(cluster);
 }

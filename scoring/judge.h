@@ -69,15 +69,4 @@ int judge_verdict(const struct judge_prompt *p, bool structured, const struct re
 void judge_key(const struct item *it, const struct str *answer, size_t n, struct str identity,
                const struct judge_prompt *p, int64_t repeat, char hex[65]);
 
-/* Mean of the scores with what is not known: lo_all, hi_all are the means if every unscored answer
- * had got lo or hi, the ends of the scale. */
-struct judge_summary {
-    int64_t n, count[6]; /* all, by enum outcome */
-    double mean, lo, hi; /* of the scored; 95% interval, clusters respected; NaN: not estimable */
-    const char *why;     /* no interval: why */
-    double lo_all, hi_all;
-};
-void judge_summarise(const struct score *v, size_t n, double lo, double hi,
-                     struct judge_summary *out);
-
 #endif

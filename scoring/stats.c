@@ -35,25 +35,30 @@ static void by_t(struct estimate *x, double se, double df, double level)
 
 struct sums {
     double *num, *den; /* of each cluster */
-    double all_num, all_den;
-    size_t clusters;
-    bool finite;
+    struct stats_sums all;
 };
+
+static void sum_at(void *ctx, size_t g, double *num, double *den)
+{
+    const struct sums *s = ctx;
+    *num = s->num[g];
+    *den = s->den[g];
+}
 
 static struct sums sums_of(const double *num, const double *den, const int32_t *cluster, size_t n)
 {
-    struct sums s = {.finite = true};
+    struct sums s = {.all = {.n = (int64_t)n, .finite = true, .of = sum_at}};
     for (size_t i = 0; i < n; i++)
-        if ((size_t)cluster[i] + 1 > s.clusters)
-            s.clusters = (size_t)cluster[i] + 1;
-    s.num = mem_array(s.clusters, sizeof *s.num);
-    s.den = mem_array(s.clusters, sizeof *s.den);
+        if ((size_t)cluster[i] + 1 > s.all.clusters)
+            s.all.clusters = (size_t)cluster[i] + 1;
+    s.num = mem_array(s.all.clusters, sizeof *s.num);
+    s.den = mem_array(s.all.clusters, sizeof *s.den);
     for (size_t i = 0; i < n; i++) {
-        s.finite &= isfinite(num[i]) && isfinite(den[i]);
+        s.all.finite &= isfinite(num[i]) && isfinite(den[i]);
         s.num[cluster[i]] += num[i];
         s.den[cluster[i]] += den[i];
-        s.all_num += num[i];
-        s.all_den += den[i];
+        s.all.num += num[i];
+        s.all.den += den[i];
     }
     return s;
 }
@@ -64,42 +69,49 @@ static void sums_release(struct sums *s)
     free(s->den);
 }
 
-/* Sets the standard error and df, or why not. */
-static void jackknife(struct estimate *x, const struct sums *s, double level)
+static double pseudo_value(const struct stats_sums *s, double value, size_t g, bool *all_here)
 {
-    double G = (double)s->clusters, mean = 0, square = 0, largest = fabs(x->value);
-    double *pseudo = mem_array(s->clusters, sizeof *pseudo);
-    for (size_t g = 0; g < s->clusters; g++) {
-        double den = s->all_den - s->den[g];
-        if (!(den > s->all_den * 1e-12)) {
-            x->why = "one cluster holds everything";
-            goto out;
-        }
-        pseudo[g] = G * x->value - (G - 1) * ((s->all_num - s->num[g]) / den);
-        mean += pseudo[g] / G;
-        largest = fabs(pseudo[g]) > largest ? fabs(pseudo[g]) : largest;
-    }
-    for (size_t g = 0; g < s->clusters; g++)
-        square += (pseudo[g] - mean) * (pseudo[g] - mean);
-    double se = sqrt(square / (G - 1) / G);
-    if (se <= 16 * DBL_EPSILON * G * largest) {
-        x->why = "no spread between clusters";
-        goto out;
-    }
-    by_t(x, se, G - 1, level);
-out:
-    free(pseudo);
+    double G = (double)s->clusters, num, den;
+    s->of(s->ctx, g, &num, &den);
+    den = s->den - den;
+    *all_here = !(den > s->den * 1e-12);
+    return G * value - (G - 1) * ((s->num - num) / den);
 }
 
-static struct estimate ratio_of(const struct sums *s, size_t n, double level)
+/* Sets the standard error and df, or why not. Pseudo-values are made twice and not kept: there may be
+ * millions. */
+static void jackknife(struct estimate *x, const struct stats_sums *s, double level)
 {
-    struct estimate x =
-        not_estimable(s->all_num / s->all_den, (int64_t)n, (int64_t)s->clusters, NULL);
-    if (!n)
+    double G = (double)s->clusters, mean = 0, square = 0, largest = fabs(x->value);
+    bool all_here;
+    for (size_t g = 0; g < s->clusters; g++) {
+        double pseudo = pseudo_value(s, x->value, g, &all_here);
+        if (all_here) {
+            x->why = "one cluster holds everything";
+            return;
+        }
+        mean += pseudo / G;
+        largest = fabs(pseudo) > largest ? fabs(pseudo) : largest;
+    }
+    for (size_t g = 0; g < s->clusters; g++) {
+        double d = pseudo_value(s, x->value, g, &all_here) - mean;
+        square += d * d;
+    }
+    double se = sqrt(square / (G - 1) / G);
+    if (se <= 16 * DBL_EPSILON * G * largest)
+        x->why = "no spread between clusters";
+    else
+        by_t(x, se, G - 1, level);
+}
+
+struct estimate stats_ratio_sums(const struct stats_sums *s, double level)
+{
+    struct estimate x = not_estimable(s->num / s->den, s->n, (int64_t)s->clusters, NULL);
+    if (!s->n)
         x.why = "no values";
     else if (!s->finite)
         x.why = "a value is not finite";
-    else if (!(s->all_den > 0))
+    else if (!(s->den > 0))
         x.why = "the denominator is zero";
     else if (s->clusters < FEWEST_CLUSTERS)
         x.why = "fewer than 6 clusters";
@@ -108,11 +120,17 @@ static struct estimate ratio_of(const struct sums *s, size_t n, double level)
     return x;
 }
 
+static struct estimate ratio_of(struct sums *s, double level)
+{
+    s->all.ctx = s;
+    return stats_ratio_sums(&s->all, level);
+}
+
 struct estimate stats_ratio(const double *num, const double *den, const int32_t *cluster, size_t n,
                             double level)
 {
     struct sums s = sums_of(num, den, cluster, n);
-    struct estimate x = ratio_of(&s, n, level);
+    struct estimate x = ratio_of(&s, level);
     sums_release(&s);
     return x;
 }
@@ -182,10 +200,10 @@ struct estimate stats_paired(const double *a, const double *b, const double *den
     for (size_t i = 0; i < n; i++)
         diff[i] = a[i] - b[i];
     struct sums s = sums_of(diff, den, cluster, n);
-    struct estimate x = ratio_of(&s, n, level);
+    struct estimate x = ratio_of(&s, level);
     if (!x.why)
-        x.p = s.clusters <= EXACT_CLUSTERS ? flips_exact(s.num, s.clusters)
-                                           : flips_drawn(s.num, s.clusters);
+        x.p = s.all.clusters <= EXACT_CLUSTERS ? flips_exact(s.num, s.all.clusters)
+                                               : flips_drawn(s.num, s.all.clusters);
     sums_release(&s);
     free(diff);
     return x;

@@ -23,6 +23,17 @@ struct estimate {
  * dense ids in 0..G-1. Fewer than 6 clusters, one that holds all of den, or no spread: not estimable. */
 struct estimate stats_ratio(const double *num, const double *den, const int32_t *cluster, size_t n,
                             double level);
+/* The same over sums of clusters that lie elsewhere: of() gives those of cluster g; it is called in
+ * order, twice. num, den: of all; finite: whether every value was. */
+struct stats_sums {
+    double num, den;
+    int64_t n;
+    size_t clusters;
+    bool finite;
+    void (*of)(void *ctx, size_t g, double *num, double *den);
+    void *ctx;
+};
+struct estimate stats_ratio_sums(const struct stats_sums *s, double level);
 /* Paired difference of two ratios over the same units: sum(a)/sum(den) - sum(b)/sum(den). Interval as
  * stats_ratio; p by sign flips of the clusters' summed differences: exact for up to 16 clusters, else
  * 19,999 seeded flips and (1 + as extreme) / 20,000. */

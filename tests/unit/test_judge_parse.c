@@ -4,6 +4,9 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/rng.h"
+#include "scoring/judge_summary.h"
+#include "scoring/stats.h"
 #include "tests/tap.h"
 
 static struct arena arena;
@@ -357,18 +360,27 @@ static void test_key(void)
     CHECK(strcmp(base, other) != 0, "another prompt changes the key");
 }
 
+static struct judge_summary sum_up(const struct score *v, size_t n, const int32_t *cluster)
+{
+    struct judge_sums x = {0};
+    struct judge_summary s;
+    struct err e = {0};
+    for (size_t i = 0; i < n; i++)
+        judge_sums_add(&x, &v[i], cluster ? cluster[i] : (int32_t)i, 0);
+    CHECK_INT(judge_sums_end(&x, 0, 100, &s, &e), 0, "scores are summed up %s", e.msg);
+    return s;
+}
+
 static void test_summary(void)
 {
+    static const int32_t two[] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 3};
     struct score v[10] = {0};
-    for (int i = 0; i < 10; i++) {
-        v[i].item = str_printf(&arena, "i%d", i);
+    for (int i = 0; i < 10; i++)
         v[i].value = 10.0 * i;
-    }
     v[8].outcome = OUTCOME_PARSE_FAILED;
     v[9].outcome = OUTCOME_REFUSED;
     v[8].value = v[9].value = NAN;
-    struct judge_summary s;
-    judge_summarise(v, 10, 0, 100, &s);
+    struct judge_summary s = sum_up(v, 10, NULL);
     CHECK_NEAR(s.mean, 35, 1e-12, "failures are not in the mean");
     CHECK_NEAR(s.lo_all, 28, 1e-12, "worst case: each failure 0");
     CHECK_NEAR(s.hi_all, 48, 1e-12, "best case: each failure 100");
@@ -377,14 +389,52 @@ static void test_summary(void)
     /* mean 35, sd of 0..70 in steps of 10 = 24.4949, / sqrt(8) * t(7) 2.364624 */
     CHECK_NEAR(s.lo, 35 - 2.364624 * 24.494897 / sqrt(8), 1e-3, "95%% interval, lower end");
     CHECK_NEAR(s.hi, 35 + 2.364624 * 24.494897 / sqrt(8), 1e-3, "95%% interval, upper end");
-    for (int i = 0; i < 8; i++)
-        v[i].cluster = i < 4 ? STR_LIT("A") : STR_LIT("B");
-    judge_summarise(v, 10, 0, 100, &s);
+    s = sum_up(v, 10, two);
     CHECK(isnan(s.lo) && s.why, "two clusters give no interval, and the reason: %s",
           s.why ? s.why : "none");
-    judge_summarise(v + 8, 2, 0, 100, &s);
+    s = sum_up(v + 8, 2, NULL);
     CHECK(isnan(s.mean) && s.lo_all == 0 && s.hi_all == 100,
           "nothing scored: no mean, bounds 0..100");
+}
+
+/* An item at a time gives what the statistics over arrays give. */
+static void test_sums(void)
+{
+    enum { N = 40000 };
+    double *value = mem_array(3 * N, sizeof *value), *length = value + N, *one = length + N;
+    int32_t *cluster = mem_array(N, sizeof *cluster), *dense = mem_array(N, sizeof *dense);
+    struct rng r = rng_make(1, "sums", 0);
+    struct judge_sums x = {0};
+    struct judge_summary s;
+    struct err e = {0};
+    size_t n = 0;
+    for (int i = 0; i < N; i++) {
+        int32_t c = (int32_t)(rng_u64(&r) % 300);
+        struct score v = {.value = (double)(rng_u64(&r) % 101)};
+        double len = floor(v.value / 2 + (double)(rng_u64(&r) % 400));
+        if (c % 3 == 0) /* clusters without any score */
+            v = (struct score){.value = NAN, .outcome = OUTCOME_REFUSED};
+        judge_sums_add(&x, &v, c, len);
+        if (c % 3 == 0)
+            continue;
+        value[n] = v.value;
+        length[n] = len;
+        one[n] = 1;
+        cluster[n++] = c;
+    }
+    for (size_t i = 0; i < n; i++)
+        dense[i] = cluster[i] - cluster[i] / 3 - 1;
+    struct estimate want = stats_ratio(value, one, dense, n, 0.95);
+    CHECK_INT(judge_sums_end(&x, 0, 100, &s, &e), 0, "40,000 scores are summed up");
+    CHECK_INT(s.count[OUTCOME_SCORED], (int64_t)n, "%zu of them scored", n);
+    CHECK_NEAR(s.mean, want.value, 1e-12, "their mean");
+    CHECK_NEAR(s.lo, want.lo, 1e-12, "its interval over clusters, lower end");
+    CHECK_NEAR(s.hi, want.hi, 1e-12, "upper end");
+    CHECK_NEAR(s.pearson, stats_pearson(value, length, n), 1e-12, "Pearson of length and score");
+    CHECK_NEAR(s.spearman, stats_spearman(value, length, n), 1e-12, "Spearman, with ties");
+    free(value);
+    free(cluster);
+    free(dense);
 }
 
 int main(void)
@@ -400,6 +450,7 @@ int main(void)
     test_prompt();
     test_key();
     test_summary();
+    test_sums();
     file_remove_tree(tap_tmp(), &(struct err){0});
     arena_release(&arena);
     return tap_done();
