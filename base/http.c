@@ -47,6 +47,8 @@ struct transfer {
     bool to_sink, head_given, given_up, stalled, loopback, secret, plain_get;
     double timeout, connect_timeout, started, moved; /* moved: last byte of the body, 0: none */
     char *head[HEADS];
+    struct http_limits limits;
+    struct clock *clock;
     char why[CURL_ERROR_SIZE];
     http_done_fn *done;
     void *ctx;
@@ -119,6 +121,7 @@ static size_t on_head(char *p, size_t size, size_t n, void *arg)
             free(t->head[i]);
             t->head[i] = NULL;
         }
+        t->limits.n = 0;
         return line.n;
     }
     struct str value = line;
@@ -129,6 +132,7 @@ static size_t on_head(char *p, size_t size, size_t n, void *arg)
             free(t->head[i]);
             t->head[i] = mem_printf("%.*s", STR_ARG(value));
         }
+    http_limits_take(&t->limits, key, str_trim(value), t->clock->wall(t->clock));
     return line.n;
 }
 
@@ -373,7 +377,7 @@ static char *failure_of(struct transfer *t, CURLcode rc, struct http_reply *r)
 
 static void finish(struct http *h, struct transfer *t, CURLcode rc)
 {
-    struct http_reply r = {.retry_after = -1, .should_retry = -1};
+    struct http_reply r = {.retry_after = -1, .reset = -1, .reset_used_up = -1, .should_retry = -1};
     long status = 0;
     char *failure = NULL;
 
@@ -394,6 +398,8 @@ static void finish(struct http *h, struct transfer *t, CURLcode rc)
         r.body = buf_str(&t->reply);
         r.retry_after = http_retry_after(head_of(t, HEAD_AFTER_MS), head_of(t, HEAD_AFTER),
                                          h->clock->wall(h->clock));
+        r.reset = http_limits_wait(&t->limits, false);
+        r.reset_used_up = http_limits_wait(&t->limits, true);
         if (strcasecmp(head_of(t, HEAD_SHOULD), "true") == 0)
             r.should_retry = 1;
         else if (strcasecmp(head_of(t, HEAD_SHOULD), "false") == 0)
@@ -455,6 +461,7 @@ int http_send_sink(struct http *h, const struct http_request *q, const struct ht
 
     if (!t)
         return -1;
+    t->clock = h->clock;
     t->done = done;
     t->ctx = ctx;
     *(h->first ? &h->last->next : &h->first) = t;

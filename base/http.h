@@ -38,7 +38,10 @@ struct http_reply {
     struct str body;                  /* whole; borrowed until done() returns */
     double seconds;
     double retry_after; /* seconds; from retry-after-ms, else Retry-After (seconds or date); -1 */
-    int should_retry;   /* x-should-retry: 1, 0, or -1 absent */
+    /* Seconds until the rate limits that it names are whole again, the last of them: of all, and of
+     * those of which nothing is left; -1: not said. */
+    double reset, reset_used_up;
+    int should_retry;         /* x-should-retry: 1, 0, or -1 absent */
     const char *content_type; /* never NULL */
 };
 typedef void http_done_fn(void *ctx, const struct http_reply *r);

@@ -30,4 +30,19 @@ int http_send_sink(struct http *h, const struct http_request *q, const struct ht
  * usable. Huge values are returned as they are: the caller decides what is too long. */
 double http_retry_after(const char *ms, const char *after, double wall);
 
+/* Rate limits that the headers of an answer name. Zeroed is empty. */
+enum { HTTP_LIMITS = 8 };
+struct http_limits {
+    struct {
+        char name[64];
+        double remaining, reset; /* -1: not said; reset: seconds from now */
+    } v[HTTP_LIMITS];
+    int n;
+};
+void http_limits_take(struct http_limits *l, struct str name, struct str value, double wall);
+/* Seconds until the last of them is whole again, or the last of those that are used up; -1: none. */
+double http_limits_wait(const struct http_limits *l, bool used_up);
+/* Seconds to wait by the text of one reset; -1: past, or not to be understood. */
+double http_reset_wait(struct str s, double wall);
+
 #endif

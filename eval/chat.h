@@ -46,7 +46,7 @@ struct chat_reply {
     struct response r; /* item is not set; strings in the arena */
     bool slow_down;    /* 429 or overloaded: send less at once */
     bool overloaded;   /* 529: wait longer than usual */
-    double wait;       /* CHAT_RETRY: seconds the server asked for; -1: none */
+    double wait;       /* CHAT_RETRY: seconds the server asked for, or by its limits; -1: none */
     struct str why;    /* kinds other than CHAT_ANSWER: one clause, the key scrubbed */
 };
 
@@ -57,7 +57,7 @@ struct chat_dialect {
     void (*body)(const struct chat_target *t, const struct request *q, struct buf *out);
     const char *key_header;   /* "Authorization: Bearer ", then the key */
     const char *extra_header; /* sent with each request; NULL: none */
-    bool quota_is_silent;     /* a 429 without Retry-After is a spend cap: final */
+    bool quota_is_silent;     /* a 429 without Retry-After or used-up limit is a spend cap: final */
 };
 extern const struct chat_dialect chat_openai, chat_ollama, chat_anthropic;
 

@@ -110,9 +110,14 @@ static void read_error(const struct chat_target *t, int64_t status, const struct
     struct str why =
         str_printf(a, "HTTP %lld%s%.*s", (long long)status, words.n ? ": " : "", STR_ARG(words));
     out->wait = h->retry_after;
+    if (status == 429 &&
+        out->wait < 0) /* other answers name their limits too and ask for nothing */
+        out->wait = h->reset_used_up > 0                           ? h->reset_used_up
+                    : h->reset > 0 && !t->dialect->quota_is_silent ? h->reset
+                                                                   : -1;
     out->slow_down = status == 429 || status == 529;
     out->overloaded = status == 529;
-    bool silent = t->dialect->quota_is_silent && h->retry_after < 0;
+    bool silent = t->dialect->quota_is_silent && out->wait < 0;
     if (status == 402 || (status == 429 && (silent || out_of_money(g))))
         give_up(out, CHAT_EXHAUSTED, why);
     else if (status == 401 || status == 403)

@@ -297,6 +297,56 @@ static void test_retry_after(void)
     httpd_stop(&h);
 }
 
+/* Resets of rate limits, as servers write them. */
+static void test_resets(void)
+{
+    const double wall = 1784000000; /* 2026-07-14T03:33:20Z */
+    static const struct {
+        const char *text;
+        double want;
+    } t[] = {
+        {"12ms", 0.012},
+        {"6m0s", 360},
+        {"1m30s", 90},
+        {"1h2m3.5s", 3723.5},
+        {"8.64s", 8.64},
+        {"7", 7},
+        {"0", -1},
+        {"-1", -1},
+        {"0s", -1},
+        {"1784000060", 60},
+        {"1784000060500", 60.5},
+        {"2026-07-14T03:34:20Z", 60},
+        {"2026-07-14T03:34:20.25Z", 60.25},
+        {"2026-07-14T05:34:20+02:00", 60},
+        {"2026-07-14T03:32:20Z", -1},
+        {"2026-07-14", -1},
+        {"soon", -1},
+        {"5 parsecs", -1},
+        {"m5", -1},
+        {"", -1},
+    };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+        CHECK_NEAR(http_reset_wait(str_z(t[i].text), wall), t[i].want, 1e-6,
+                   "a reset \"%s\" is %g s away", t[i].text, t[i].want);
+    struct http_limits l = {0};
+    http_limits_take(&l, STR_LIT("x-ratelimit-reset-requests"), STR_LIT("90s"), wall);
+    http_limits_take(&l, STR_LIT("X-RateLimit-Reset-Tokens"), STR_LIT("5s"), wall);
+    http_limits_take(&l, STR_LIT("x-ratelimit-remaining-requests"), STR_LIT("17"), wall);
+    http_limits_take(&l, STR_LIT("x-ratelimit-limit-requests"), STR_LIT("60"), wall);
+    http_limits_take(&l, STR_LIT("content-length"), STR_LIT("500"), wall);
+    CHECK(http_limits_wait(&l, false) == 90 && http_limits_wait(&l, true) == -1,
+          "the longest reset, and none of a limit that is used up");
+    http_limits_take(&l, STR_LIT("x-ratelimit-remaining-tokens"), STR_LIT("0"), wall);
+    CHECK(http_limits_wait(&l, true) == 5, "that of the used-up limit alone");
+    for (int i = 0; i < 50; i++) {
+        char name[200];
+        snprintf(name, sizeof name, "x-ratelimit-reset-%d", i);
+        http_limits_take(&l, str_z(name), STR_LIT("1"), wall);
+    }
+    CHECK_INT(l.n, HTTP_LIMITS, "however many limits a server names");
+}
+
 /* done() that sends the next one, to see that it runs before the connection is used again. */
 struct chain {
     struct http *h;
@@ -369,6 +419,7 @@ int main(void)
     httpd_stop(&h);
     test_gzip();
     test_retry_after();
+    test_resets();
     CHECK(file_remove_tree(tap_tmp(), &E) == 0, "the scratch folder goes");
     arena_release(&A);
     return tap_done();

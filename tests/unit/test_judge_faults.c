@@ -183,6 +183,62 @@ static void test_1_to_3(void)
     again(3, "reset\nclose\n", "nor a reset connection");
 }
 
+/* Without a Retry-After the resets of the rate limits say how long. */
+static void test_limits(void)
+{
+#define RATE      ONCE "status 429\nheader "
+#define ANTHROPIC "on POST /v1/messages\ntimes 1\nstatus 429\nheader "
+#define MESSAGE                                                                                    \
+    "on POST /v1/messages\nbody {\"type\":\"message\",\"model\":\"c\",\"content\":[{\"type\":"     \
+    "\"text\",\"text\":\"85\"}],\"stop_reason\":\"end_turn\"}\n"
+    static const struct {
+        const char *spec, *script;
+        double least, most;
+        const char *what;
+    } v[] = {
+        {NULL,
+         RATE "x-ratelimit-reset-requests: 1m30s\nheader x-ratelimit-reset-tokens: 12ms\nbody "
+              "{}\n" GOOD,
+         90, 90.5, "OpenAI's resets: the longest"},
+        {NULL,
+         RATE "x-ratelimit-reset-requests: 1m30s\nheader x-ratelimit-remaining-requests: 5\n"
+              "header x-ratelimit-reset-tokens: 4s\nheader x-ratelimit-remaining-tokens: 0\nbody "
+              "{}\n" GOOD,
+         4, 4.5, "that of the limit that is used up"},
+        {NULL, RATE "x-ratelimit-reset-requests: 20s\nheader Retry-After: 3\nbody {}\n" GOOD, 3,
+         3.5, "a Retry-After goes first"},
+        {NULL, RATE "x-ratelimit-reset-tokens: -1\nbody {}\n" GOOD, 0.37, 0.51,
+         "-1 is no reset: own backoff"},
+        {NULL, ONCE "status 500\nheader x-ratelimit-reset-tokens: 40s\nbody {}\n" GOOD, 0.37, 0.51,
+         "a 500 names limits too and asks for no wait"},
+        {"anthropic:c",
+         ANTHROPIC "anthropic-ratelimit-tokens-remaining: 0\nheader "
+                   "anthropic-ratelimit-tokens-reset: 2001-09-09T01:47:10Z\nheader "
+                   "anthropic-ratelimit-requests-remaining: 9\nheader "
+                   "anthropic-ratelimit-requests-reset: 2001-09-09T01:48:00Z\nbody {}\n" MESSAGE,
+         30, 30.5, "Anthropic's time of the used-up limit"},
+    };
+    setenv("ANTHROPIC_API_KEY", "sk-ant", 1);
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        struct trial t = judge(v[i].script, (struct opts){.spec = v[i].spec, .retries = 2});
+        CHECK(is(&t, OUTCOME_SCORED, 85) && t.slept >= v[i].least && t.slept <= v[i].most,
+              "a 429 by rate limits, %s: waited %.2f s", v[i].what, t.slept);
+    }
+    struct trial t =
+        judge(ANTHROPIC "anthropic-ratelimit-tokens-remaining: 900\nheader "
+                        "anthropic-ratelimit-tokens-reset: 2001-09-09T01:47:10Z\nbody {}\n" MESSAGE,
+              (struct opts){.spec = "anthropic:c", .retries = 2});
+    CHECK(t.rc == -1 && t.e.code == EXIT_INCOMPLETE && t.requests == 1,
+          "Anthropic's 429 with no limit used up stays a spend cap: %s", t.e.msg);
+    t = judge(ON "status 429\nheader x-ratelimit-reset-requests: 6m0s\nbody {}\n",
+              (struct opts){.items = 4, .retries = 2});
+    CHECK(t.rc == -1 && t.e.code == EXIT_INCOMPLETE && t.requests == 1 && strstr(t.e.msg, "360"),
+          "a reset beyond 120 s stops the run: %s", t.e.msg);
+#undef RATE
+#undef ANTHROPIC
+#undef MESSAGE
+}
+
 static void test_4_5(void)
 {
     static const struct {
@@ -207,6 +263,7 @@ static void test_4_5(void)
         CHECK(is(&t, OUTCOME_SCORED, 85) && t.slept >= v[i].least && t.slept <= v[i].most,
               "fault %d: 429 with Retry-After %s: waited %.2f s", i ? 5 : 4, v[i].what, t.slept);
     }
+    test_limits();
     struct trial t = judge(ON "status 429\nheader Retry-After: 86400\nbody {}\n",
                            (struct opts){.items = 4, .retries = 2});
     CHECK(t.rc == -1 && t.e.code == EXIT_INCOMPLETE && t.requests == 1 && t.slept < 1,
