@@ -85,6 +85,9 @@ struct train_config {
     double max_hours;               /* 0: no limit */
     struct str backend;             /* auto, cpu, cuda */
     int64_t threads;                /* 0: all */
+    int64_t ranks;                  /* processes that `train` starts on this machine */
+    struct str comm;                /* how ranks talk: auto, shm, mpi, nccl */
+    int64_t zero;                   /* 1: each rank keeps a share of the moments */
     int precision;                  /* enum precision */
     int recompute;                  /* enum recompute */
     int64_t loss_scale_every;       /* fp16: good steps before the loss's scale doubles */

@@ -88,7 +88,7 @@ struct backend_ops {
     int abi;          /* BACKEND_ABI */
     const char *name; /* "cpu", "cuda" */
 
-    /* device: ordinal; threads: of a CPU, 0 = all usable. */
+    /* device: ordinal, 0 of a CPU; threads: of a CPU, 0 = all usable. */
     int (*open)(struct backend *b, int device, int threads, struct err *e);
     void (*close)(struct backend *b); /* frees all of alloc() */
     bool (*supports)(const struct backend *b, enum dtype t);

@@ -118,7 +118,8 @@ int backend_open(struct backend *b, const char *name, int device, int threads, s
         struct err why = {0};
         if (!any && strcmp(r->name, name) != 0)
             continue;
-        if (open_one(b, r, device, threads, &why) == 0)
+        /* Any: a machine with fewer devices than ranks has one CPU for all of them. */
+        if (open_one(b, r, any && r->ops ? 0 : device, threads, &why) == 0)
             return 0;
         if (any)
             continue;

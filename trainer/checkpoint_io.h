@@ -22,6 +22,10 @@ int checkpoint_save(const char *dir, struct gpt2 *m, int64_t eos, const struct t
 void checkpoint_differs(const char *dir, const struct json *options, char *out, size_t n);
 /* Moments of optimizer.safetensors; their names are the weights' with ".m" and ".v" behind. */
 int checkpoint_load_moments(const char *dir, struct gpt2 *m, struct err *e);
+/* The same, each into `flat` [params count] on the host; take() gets them in turn: 'm', 'v'. */
+typedef int checkpoint_take_fn(void *ctx, char which, float *flat, struct err *e);
+int checkpoint_read_moments(const char *dir, const struct gpt2 *m, checkpoint_take_fn *take,
+                            void *ctx, struct err *e);
 
 /* Removes a folder so that no half of it is ever seen under its name. */
 int checkpoint_remove(const char *dir, struct err *e);

@@ -193,7 +193,7 @@ out:
     return rc;
 }
 
-static int moments(struct gpt2 *m, const struct safetensors *s, char which, float *flat,
+static int moments(const struct gpt2 *m, const struct safetensors *s, char which, float *flat,
                    struct err *e)
 {
     const struct params *p = gpt2_params(m);
@@ -208,10 +208,11 @@ static int moments(struct gpt2 *m, const struct safetensors *s, char which, floa
         if (take(&p->v[i], &whole, flat, e))
             return err_wrap(e, "%s", s->path);
     }
-    return gpt2_put(m, which, flat, e);
+    return 0;
 }
 
-int checkpoint_load_moments(const char *dir, struct gpt2 *m, struct err *e)
+int checkpoint_read_moments(const char *dir, const struct gpt2 *m, checkpoint_take_fn *fn,
+                            void *ctx, struct err *e)
 {
     struct arena a = {0};
     struct safetensors s = {0};
@@ -219,10 +220,23 @@ int checkpoint_load_moments(const char *dir, struct gpt2 *m, struct err *e)
     int rc = -1;
     if (safetensors_open(&s, path_join(&a, dir, "optimizer.safetensors"), e))
         goto out;
-    rc = moments(m, &s, 'm', flat, e) || moments(m, &s, 'v', flat, e) ? -1 : 0;
+    rc = moments(m, &s, 'm', flat, e) || fn(ctx, 'm', flat, e) || moments(m, &s, 'v', flat, e) ||
+                 fn(ctx, 'v', flat, e)
+             ? -1
+             : 0;
 out:
     free(flat);
     safetensors_close(&s);
     arena_release(&a);
     return rc;
+}
+
+static int put_moments(void *ctx, char which, float *flat, struct err *e)
+{
+    return gpt2_put(ctx, which, flat, e);
+}
+
+int checkpoint_load_moments(const char *dir, struct gpt2 *m, struct err *e)
+{
+    return checkpoint_read_moments(dir, m, put_moments, m, e);
 }

@@ -1,11 +1,15 @@
 /* cmd_train: options of `assay train`. */
+#include <signal.h>
+
 #include "base/command.h"
 #include "base/thread.h"
+#include "trainer/launch.h"
 #include "trainer/train.h"
 
 struct options {
     struct str config, shards, out, hardware;
     bool resume;
+    int64_t ranks;
     struct strs set;
 };
 
@@ -16,6 +20,8 @@ static const struct field fields[] = {
     {"out", FIELD_STR, AT(out), NULL, .help = "folder of checkpoints to write"},
     {"resume", FIELD_BOOL, AT(resume), "false",
      .help = "insist on going on from the newest checkpoint of the same run"},
+    {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
+     .help = "start this many processes on this machine; 0: train.ranks of the run file"},
     {"hardware", FIELD_STR, AT(hardware), "",
      .help = "hardware file: which machine and price segments.jsonl names; decides nothing"},
     {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over the run file; may repeat"},
@@ -33,9 +39,25 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct hardware h;
     if (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e))
         return -1;
-    struct train_options t = {&r, str_dup(a, o->shards), str_dup(a, o->out), o->resume,
-                              o->hardware.n ? &h : NULL};
+    struct train_options t = {&r,        str_dup(a, o->shards),     str_dup(a, o->out),
+                              o->resume, o->hardware.n ? &h : NULL, NULL};
+    struct rendezvous_seat seat;
+    int64_t ranks = o->ranks ? o->ranks : r.train.ranks;
+    if (o->ranks > 1 && rendezvous_told())
+        return err_code(
+            e, EXIT_USAGE,
+            "--ranks %lld starts ranks, but mpirun, srun or WORLD_SIZE says that this is "
+            "one already",
+            (long long)o->ranks);
+    if (ranks > 1 && !rendezvous_told()) {
+        int status, rc = launch_ranks((int)ranks, &seat, &status, e);
+        if (rc <= 0)
+            return rc < 0 ? -1 : status;
+        t.seat = &seat;
+    }
     interrupt_install();
+    if (t.seat && seat.rank) /* the terminal's goes to rank 0, which tells */
+        signal(SIGINT, SIG_IGN);
     return train_run(&t, e);
 }
 
@@ -48,7 +70,8 @@ const struct command cmd_train = {
         "and best,\nmetrics.jsonl with a line a step, and OUT/manifest.json last. Run again "
         "after a kill, a signal\nor max_hours it goes on from the newest checkpoint and ends "
         "with the same bytes. SIGINT, SIGTERM\nand SIGUSR1 save a checkpoint and end with "
-        "status 4.",
+        "status 4. Several processes (ranks) read one batch together:\n--ranks starts them "
+        "here, mpirun, srun or torchrun-like launchers on many machines (docs/clusters.md).",
     .options = &options,
     .run = run,
 };

@@ -78,7 +78,7 @@ int comm_open(struct comm *c, const char *name, struct backend *b, struct rendez
             else if (c->ops && c->ops->open(c, b, e) == 0)
                 return 0;
             c->ops = NULL;
-            return err_wrap(e, "comm %s", name);
+            return rendezvous_failed(meet) ? -1 : err_wrap(e, "comm %s", name);
         }
         if (at < sizeof names)
             at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", r->name);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "trainer/reduce.h"
 
 /* ---- opening ---- */
 
@@ -167,8 +168,10 @@ struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const str
     if (u->train) {
         m->g.flat = tensor_1d(DTYPE_F32, m->g.flat.data, m->params.count);
         bind(m, &m->g, m->g.flat);
-        m->m = tensor_1d(DTYPE_F32, m->m.data, m->params.count);
-        m->v = tensor_1d(DTYPE_F32, m->v.data, m->params.count);
+        int64_t n =
+            gpt2_sharded(m) ? reduce_extent(m->params.count, u->ranks) / u->ranks : m->params.count;
+        m->m = tensor_1d(DTYPE_F32, m->m.data, n);
+        m->v = tensor_1d(DTYPE_F32, m->v.data, n);
     }
     op_tf32(b, u->precision == PRECISION_TF32);
     return m;
@@ -218,15 +221,46 @@ static struct tensor *flat_of(struct gpt2 *m, char which)
     }
 }
 
+void gpt2_join(struct gpt2 *m, const struct gpt2_peers *p)
+{
+    m->peers = *p;
+}
+
+bool gpt2_sharded(const struct gpt2 *m)
+{
+    return m->use.zero && m->use.ranks > 1;
+}
+
 int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e)
 {
-    op_get(m->b, flat, flat_of(m, which));
+    const struct tensor *t = flat_of(m, which);
+    if (gpt2_sharded(m) && (which == 'm' || which == 'v')) {
+        if (m->peers.whole(m->peers.ctx, t, e))
+            return -1;
+        t = &m->g.flat;
+    }
+    if (flat)
+        op_get(m->b, flat, t);
     return op_sync(m->b, e);
+}
+
+static void put_share(struct gpt2 *m, struct tensor *share, const float *flat)
+{
+    int64_t count = m->params.count;
+    for (int k = 0; k < reduce_pieces(count, m->use.ranks); k++) {
+        struct reduce_piece p = reduce_piece(count, m->use.ranks, m->use.rank, k);
+        struct tensor to = tensor_1d(DTYPE_F32, (float *)share->data + p.home, p.used);
+        if (p.used > 0)
+            op_put(m->b, &to, flat + p.at);
+    }
 }
 
 int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e)
 {
-    op_put(m->b, flat_of(m, which), flat);
+    if (gpt2_sharded(m) && (which == 'm' || which == 'v'))
+        put_share(m, flat_of(m, which), flat);
+    else
+        op_put(m->b, flat_of(m, which), flat);
     if (which == 'w')
         gpt2_refresh(m, 0);
     return op_sync(m->b, e);
@@ -410,6 +444,7 @@ int gpt2_grad(struct gpt2 *m, const struct gpt2_batch *in, float *loss, struct e
     gpt2_forward(m, &p);
     for (int64_t at = 0; at < in->B; at += m->grain) {
         int64_t n = in->B - at < m->grain ? in->B - at : m->grain;
+        p.last = in->last && at + n == in->B;
         classify(m, at * in->T, n * in->T, true);
         gpt2_backward(m, &p, at, n);
     }

@@ -56,6 +56,10 @@ struct gpt2_use {
     bool stochastic; /* the narrow copy of the weights is rounded stochastically, keyed by seed */
     uint64_t seed;
     const struct backend_prefers *prefers; /* NULL: those of the backend it is opened on */
+    /* Ranks that train it together (0: 1) and which of them this is; zero: each keeps only its share
+     * of the moments (ZeRO stage 1, Rajbhandari et al., arXiv 1910.02054). See trainer/reduce.h. */
+    int ranks, rank;
+    bool zero;
 };
 struct gpt2_plan {
     int64_t params, copy, grads, moments, activations, logits, kv, total; /* bytes */
@@ -79,7 +83,9 @@ const struct params *gpt2_params(const struct gpt2 *m);
 
 /* Weights. Initialisation draws each tensor from rng_make(seed, name of the tensor, 0). */
 int gpt2_init(struct gpt2 *m, uint64_t seed, struct err *e);
-/* Host copies of the flat vectors: which = 'w' weights, 'g' gradients, 'm', 'v' moments. */
+/* Host copies of the flat vectors: which = 'w' weights, 'g' gradients, 'm', 'v' moments. With use.zero
+ * getting moments is a call that all ranks make, and it overwrites the gradients; flat NULL: this one
+ * only takes part. Putting takes this rank's share out of the whole. */
 int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e);
 int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e);
 
@@ -134,6 +140,7 @@ struct gpt2_batch {
     int64_t valid_total; /* valid targets of the global batch, all micro-batches and ranks */
     uint64_t seed, step;
     double loss_scale; /* gradients are this much larger; 0: 1 */
+    bool last;         /* of the step on this rank: tells the peers what is ready */
 };
 int gpt2_grad(struct gpt2 *m, const struct gpt2_batch *batch, float *loss, struct err *e);
 void gpt2_zero_grad(struct gpt2 *m);
@@ -147,6 +154,20 @@ struct gpt2_update {
     double loss_scale; /* what the gradients were made with; 0: 1. The norm is without it */
 };
 int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struct err *e);
+
+/* What a model that ranks train together asks of them; ctx and functions outlive it.
+ * ready: in the backward pass of a `last` batch, all gradients from `from` on in the flat vector are
+ * final. sum: *v becomes the sum over ranks. share: all ranks' shares of the weights have been updated
+ * and shall be everybody's. whole: this rank's share of a moment shall become the whole of it, in the
+ * gradients' place. */
+struct gpt2_peers {
+    void (*ready)(void *ctx, int64_t from);
+    int (*sum)(void *ctx, double *v, struct err *e);
+    int (*share)(void *ctx, struct err *e);
+    int (*whole)(void *ctx, const struct tensor *share, struct err *e);
+    void *ctx;
+};
+void gpt2_join(struct gpt2 *m, const struct gpt2_peers *p);
 
 /* Debug hook: every activation by name right after it was queued ("h.0.attn.qkv"), valid during the
  * call. NULL: off. Names: embed, h.N.{ln_1 qkv att proj mid ln_2 pre act mlp}, out, ln_f, logits. */

@@ -310,6 +310,14 @@ static void back_block(const struct part *k, int64_t l, struct tensor *d_branch)
     *d_branch = back_sum(k, n1, l - 1, l ? "mlp" : NULL);
 }
 
+/* Gradients from this one on in the flat vector are final. */
+static void ready(struct gpt2 *m, const struct gpt2_pass *p, const struct tensor *g)
+{
+    const char *flat = m->g.flat.data, *at = g->data;
+    if (p->last && m->peers.ready)
+        m->peers.ready(m->peers.ctx, (at - flat) / (int64_t)dtype_size(m->g.flat.type));
+}
+
 void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p, int64_t from, int64_t n)
 {
     struct gpt2_pass of = *p;
@@ -321,9 +329,13 @@ void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p, int64_t from, int6
                              &m->w.lnfw, &m->g.lnfw,   &m->g.lnfb};
     op_zero(m->b, &d_res);
     struct tensor d_branch = back_sum(&k, last, m->layers - 1, "mlp");
-    for (int64_t l = m->layers; l-- > 0;)
+    ready(m, p, &m->g.lnfw); /* and the head behind it */
+    for (int64_t l = m->layers; l-- > 0;) {
         back_block(&k, l, &d_branch);
+        ready(m, p, &m->g.block[l].ln1w);
+    }
     op_embed_bwd(m->b, &m->g.wte, &m->g.wpe, &d_res, &ids, drop_of(&k, &seq, 0, "embed"));
+    ready(m, p, &m->g.flat);
 }
 
 /* ---- decoding: one position a row ---- */

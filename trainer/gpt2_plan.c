@@ -7,6 +7,7 @@
  * buffer of all. How many suits a device is in its prefers.
  */
 #include "trainer/gpt2_private.h"
+#include "trainer/reduce.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -112,7 +113,9 @@ int gpt2_buffers(const struct model_config *c, const struct gpt2_use *use, struc
     int64_t rows = gpt2_rows(u), row = rows * 4, w = rows * size * c->width;
     int64_t grain = u->grain > 0 && u->grain < u->batch ? u->grain : u->batch;
     int64_t back = grain * u->length * size * c->width;
-    int64_t f = c->inner ? c->inner : 4 * c->width, flat = flat_count(c, u) * 4;
+    int64_t f = c->inner ? c->inner : 4 * c->width;
+    int64_t flat = reduce_extent(flat_count(c, u), u->ranks) * 4;
+    int64_t moment = u->zero && u->ranks > 1 ? flat / u->ranks : flat;
 #define ONE(kind, member, bytes)                                                                   \
     add(&l, (kind), (bytes), 1, HOME_MODEL, offsetof(struct gpt2, member))
     ONE(BUFFER_PARAMS, w.flat.data, flat);
@@ -120,8 +123,8 @@ int gpt2_buffers(const struct model_config *c, const struct gpt2_use *use, struc
         ONE(BUFFER_COPY, copy.data, flat / 4 * size);
     if (u->train) {
         ONE(BUFFER_GRADS, g.flat.data, flat);
-        ONE(BUFFER_MOMENTS, m.data, flat);
-        ONE(BUFFER_MOMENTS, v.data, flat);
+        ONE(BUFFER_MOMENTS, m.data, moment);
+        ONE(BUFFER_MOMENTS, v.data, moment);
     }
     add_kept(&l, c, u, rows);
     ONE(BUFFER_ACTS, branch, w);

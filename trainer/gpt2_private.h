@@ -1,4 +1,4 @@
-/* gpt2_private: what gpt2.c, gpt2_plan.c, gpt2_decode.c and optim.c share. Nobody else includes it.
+/* gpt2_private: what gpt2.c, gpt2_plan.c, gpt2_decode.c, optim.c and reduce.c share. Nobody else includes it.
  *
  * Buffers come from one list of sizes (gpt2_buffers), which the plan sums and gpt2_new allocates:
  * so the plan is exact by construction.
@@ -74,6 +74,7 @@ struct gpt2 {
     void **cache_k, **cache_v; /* one each a block: [batch, heads, length, head size] */
     gpt2_watch_fn *watch;
     void *watch_ctx;
+    struct gpt2_peers peers; /* all NULL: one rank */
 };
 
 /* Rows (B x T) that one pass may hold, and rows of logits at once. */
@@ -90,6 +91,7 @@ struct gpt2_pass {
     bool train;          /* keep what backward needs, apply dropout */
     uint64_t seed, step; /* of the dropout keys */
     int64_t cache_row;   /* >= 0: also write k and v into cache rows from here on */
+    bool last;           /* of the step: backward tells the peers what is ready */
 };
 void gpt2_forward(struct gpt2 *m, const struct gpt2_pass *p);
 /* One position a row against the cache; m->pos holds the positions with 0 for idle rows, pos < 0
@@ -102,6 +104,8 @@ struct tensor gpt2_act3(const struct gpt2 *m, void *p, int64_t row, int64_t a, i
 /* A tensor of the table in a flat vector, of that one's type; data NULL: not there. */
 struct tensor gpt2_view(const struct params *p, struct tensor flat, const char *name);
 void gpt2_bind_block(struct block *k, const struct params *p, struct tensor flat, int64_t l);
+/* Are the moments cut over ranks? */
+bool gpt2_sharded(const struct gpt2 *m);
 /* Logits of rows [from, from + n) of last_norm into m->logits, [n, padded]: f32, n <= head_rows; or of
  * the activations' type, n <= grad_rows. */
 struct tensor gpt2_head(struct gpt2 *m, int64_t from, int64_t n);

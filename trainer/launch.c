@@ -153,6 +153,8 @@ static int start_all(struct launcher *l, struct rendezvous_seat *seat, const sig
 int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct err *e)
 {
     struct launcher l = {.ranks = ranks, .killed = -1};
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
     sigset_t set, before;
     *status = EXIT_FAILED;
     l.pid = mem_array((size_t)ranks, sizeof *l.pid);
@@ -175,8 +177,8 @@ int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct er
         sigprocmask(SIG_SETMASK, &before, NULL);
         *status = l.status;
         if (!rc && l.killed >= 0)
-            rc =
-                err_set(e, "rank %d was killed by signal %d (%s)", l.killed, l.by, strsignal(l.by));
+            rc = err_set(e, "rank %d on %s was killed by signal %d (%s)", l.killed, host, l.by,
+                         strsignal(l.by));
     }
     free(l.pid);
     free(l.hub);

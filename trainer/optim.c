@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "trainer/gpt2_private.h"
+#include "trainer/reduce.h"
 
 struct adamw_segment *optim_segments(const struct params *p, int rule, struct arena *a, int *n)
 {
@@ -32,18 +33,51 @@ double optim_clip(double norm, double clip)
     return scale < 1 ? scale : 1;
 }
 
-/* Of the gradients without the scale of the loss. */
+/* Of the gradients without the scale of the loss. Of several ranks each squares its own pieces, also
+ * when it has all of them: so it does not matter to any bit whether the moments are cut. */
 static int norm_of(struct gpt2 *m, double loss_scale, double *norm, struct err *e)
 {
     struct tensor sum = tensor_1d(DTYPE_F32, m->scalars + 1, 1);
+    int64_t count = m->params.count;
+    bool many = m->use.ranks > 1;
     float squares = 0;
     op_zero(m->b, &sum);
-    op_sum_squares(m->b, &sum, &m->g.flat);
+    if (!many)
+        op_sum_squares(m->b, &sum, &m->g.flat);
+    for (int k = 0; many && k < reduce_pieces(count, m->use.ranks); k++) {
+        struct reduce_piece p = reduce_piece(count, m->use.ranks, m->use.rank, k);
+        struct tensor x = tensor_1d(DTYPE_F32, (float *)m->g.flat.data + p.at, p.used);
+        if (p.used > 0)
+            op_sum_squares(m->b, &sum, &x);
+    }
     op_get(m->b, &squares, &sum);
     if (op_sync(m->b, e))
         return -1;
-    *norm = sqrt((double)squares) / loss_scale;
+    double all = (double)squares;
+    if (many && m->peers.sum(m->peers.ctx, &all, e))
+        return -1;
+    *norm = sqrt(all) / loss_scale;
     return 0;
+}
+
+/* AdamW over all parameters, or over this rank's pieces of them. */
+static void step_all(struct gpt2 *m, struct adamw *h, const struct tensor *scale,
+                     const struct tensor *skip)
+{
+    int64_t count = m->params.count;
+    if (!gpt2_sharded(m)) {
+        op_adamw(m->b, &m->w.flat, &m->g.flat, &m->m, &m->v, h, scale, skip);
+        return;
+    }
+    for (int k = 0; k < reduce_pieces(count, m->use.ranks); k++) {
+        struct reduce_piece p = reduce_piece(count, m->use.ranks, m->use.rank, k);
+        struct tensor pm = tensor_1d(DTYPE_F32, (float *)m->m.data + p.home, p.used);
+        struct tensor pv = tensor_1d(DTYPE_F32, (float *)m->v.data + p.home, p.used);
+        h->lo = p.at;
+        h->hi = p.at + p.used;
+        if (p.used > 0)
+            op_adamw(m->b, &m->w.flat, &m->g.flat, &pm, &pv, h, scale, skip);
+    }
 }
 
 int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struct err *e)
@@ -70,9 +104,12 @@ int gpt2_update(struct gpt2 *m, const struct gpt2_update *u, double *norm, struc
     float factor = (float)(optim_clip(*norm, u->clip) / loss_scale), zero = 0;
     op_put(m->b, &scale, &factor);
     op_put(m->b, &skip, &zero);
-    op_adamw(m->b, &m->w.flat, &m->g.flat, &m->m, &m->v, &h, &scale, &skip);
-    gpt2_refresh(m, u->step);
-    int rc = op_sync(m->b, e);
+    step_all(m, &h, &scale, &skip);
+    int rc = gpt2_sharded(m) ? m->peers.share(m->peers.ctx, e) : 0;
+    if (!rc) {
+        gpt2_refresh(m, u->step);
+        rc = op_sync(m->b, e);
+    }
     arena_release(&a);
     return rc;
 }

@@ -68,6 +68,8 @@ static void fail_peer(struct rendezvous_impl *m, const struct peer *p, const cha
 {
     struct err e = {0};
     err_set(&e, "rank %d on %s: %s", p->rank, p->host, what);
+    if (p->rank == 0)
+        atomic_store(&m->alone, true);
     fail(m, p->rank, &e);
 }
 
@@ -84,9 +86,9 @@ int rendezvous_why(const struct rendezvous *r, struct err *e)
     return -1;
 }
 
-bool rendezvous_theirs(const struct rendezvous *r)
+bool rendezvous_speaks(const struct rendezvous *r)
 {
-    return rendezvous_failed(r) && r->impl->guilty != r->rank;
+    return r->rank == 0 || !r->impl || atomic_load(&r->impl->alone);
 }
 
 void rendezvous_abort(struct rendezvous *r, const struct err *why)

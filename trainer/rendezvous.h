@@ -54,6 +54,8 @@ struct rendezvous_options {
 /* Finds out who we are and meets all ranks; fails within `start` naming the ranks that did not
  * come. o may be NULL. */
 int rendezvous_open(struct rendezvous *r, const struct rendezvous_options *o, struct err *e);
+/* Does the environment say that there are other ranks? */
+bool rendezvous_told(void);
 /* Leaves in order; after a failure tells nobody. Accepts a zeroed one. */
 void rendezvous_close(struct rendezvous *r);
 
@@ -67,8 +69,8 @@ int rendezvous_barrier(struct rendezvous *r, struct err *e);
 bool rendezvous_failed(const struct rendezvous *r);
 /* Fills e with which rank, where and why; returns -1, so: return rendezvous_why(r, e). */
 int rendezvous_why(const struct rendezvous *r, struct err *e);
-/* Is why already known to have come from another rank? Then this one need not say it again. */
-bool rendezvous_theirs(const struct rendezvous *r);
+/* Shall this rank say what failed? Rank 0 does, and the others when rank 0 is gone. */
+bool rendezvous_speaks(const struct rendezvous *r);
 /* This rank gives up: all others end with "rank N on HOST: why". */
 void rendezvous_abort(struct rendezvous *r, const struct err *why);
 

@@ -28,6 +28,7 @@ struct rendezvous_impl {
     bool started;
     int wake, stop;     /* eventfds: the caller shall look up; the thread shall end */
     atomic_bool failed; /* set behind fault, which then stays */
+    atomic_bool alone;  /* rank 0 is gone: nobody passes on what we say */
     pthread_mutex_t lock;
     struct err fault;
     int guilty; /* rank that the fault came from */

@@ -53,6 +53,8 @@ struct gpt2_use train_use(const struct model_config *m, const struct train_confi
         .stochastic = c->stochastic_rounding,
         .seed = (uint64_t)c->seed,
         .prefers = prefers,
+        .ranks = (int)c->ranks,
+        .zero = c->zero != 0,
     };
 }
 
@@ -89,9 +91,10 @@ static struct train_config deciding(const struct train_config *c)
     struct train_config d = *c;
     d.threads = d.micro_batch = 0;
     d.recompute = RECOMPUTE_NONE;
-    d.keep = 1;
+    d.keep = d.ranks = 1;
     d.max_hours = 0;
-    d.backend = (struct str){0};
+    d.backend = d.comm = (struct str){0};
+    d.zero = 0;
     return d;
 }
 
@@ -155,21 +158,38 @@ static int prepare(struct trainer *t, struct err *e)
     return make_key(t, e);
 }
 
+/* Of several ranks each takes its part of the step, and of the cores of its machine. */
+static struct train_config own_part(const struct trainer *t)
+{
+    struct train_config c = t->c;
+    int world = t->ranks.many ? t->ranks.meet.world : 1;
+    c.batch = (c.batch + world - 1) / world;
+    c.ranks = world;
+    if (t->ranks.many && !c.threads) {
+        c.threads = thread_cpus() / t->ranks.meet.local_world;
+        c.threads = c.threads > 0 ? c.threads : 1;
+    }
+    return c;
+}
+
 /* ---- where it starts ---- */
 
 static int open_model(struct trainer *t, struct err *e)
 {
     const char *name = str_dup(&t->arena, t->c.backend);
-    if (backend_open(&t->backend, name, 0, (int)t->c.threads, e))
+    struct train_config own = own_part(t);
+    int device = strcmp(name, "cpu") == 0 ? 0 : t->ranks.meet.local;
+    if (backend_open(&t->backend, name, device, (int)own.threads, e))
         return -1;
     if (gpt2_precision(&t->backend, t->c.precision, e))
         return err_wrap(e, "train.precision");
     const struct backend_prefers *prefers = backend_prefers(t->backend.ops->name);
     t->micro =
-        train_micro_batch(&t->model, &t->c, t->backend.ops->memory_free(&t->backend), prefers, e);
+        train_micro_batch(&t->model, &own, t->backend.ops->memory_free(&t->backend), prefers, e);
     if (t->micro < 0)
         return -1;
-    struct gpt2_use use = train_use(&t->model, &t->c, prefers, t->micro);
+    struct gpt2_use use = train_use(&t->model, &own, prefers, t->micro);
+    use.rank = t->ranks.meet.rank;
     struct gpt2_plan plan;
     char text[256];
     gpt2_plan(&t->model, &use, &plan);
@@ -181,20 +201,20 @@ static int open_model(struct trainer *t, struct err *e)
              (double)params_count(&t->model) / 1e6, (long long)t->steps, (long long)t->c.batch,
              (long long)t->model.context, (long long)t->micro, text);
     log_info("on %s", t->backend.ops->describe(&t->backend));
-    return 0;
+    return ranks_open(&t->ranks, str_dup(&t->arena, t->c.comm), &t->backend, t->m, e);
 }
 
 static int load_checkpoint(struct trainer *t, const struct train_state *found, struct err *e)
 {
     const char *dir = folder_step(&t->arena, t->o->out, found->step);
-    if (gpt2_load(t->m, dir, e) || checkpoint_load_moments(dir, t->m, e))
+    if (gpt2_load(t->m, dir, e) || (!t->ranks.many && checkpoint_load_moments(dir, t->m, e)))
         return -1;
     t->state = *found;
     gpt2_refresh(t->m, found->updates);
     log_info("going on from step %lld of %lld (%s)", (long long)found->step, (long long)t->steps,
              dir);
     /* A kill may have come between the folder's rename and the links. */
-    return folder_links(t->o->out, found->step, found->best_step, e);
+    return folder_links(t->o->out, found->step, found->best_step, e) ? -1 : 1;
 }
 
 /* --resume of a checkpoint that is of another run: refused by name. */
@@ -209,6 +229,7 @@ static int other_run(struct trainer *t, int64_t step, struct err *e)
                    (long long)step, t->o->out, why[0] ? "options: " : "data or options", why);
 }
 
+/* On rank 0: 1 goes on from a checkpoint, 0 afresh, -1 error. */
 static int start(struct trainer *t, struct err *e)
 {
     struct train_state found = {0};
@@ -239,14 +260,18 @@ static int start(struct trainer *t, struct err *e)
 /* ---- one step ---- */
 
 /* 0 done; 1 when a signal came between two micro-batches: the step is dropped, it changed nothing. */
-static int gradients(struct trainer *t, const struct loader_batch *b, double *loss, struct err *e)
+static int gradients(struct trainer *t, const struct loader_batch *b, double *loss, double *stalled,
+                     struct err *e)
 {
-    int64_t T = t->model.context, valid = t->c.batch * T;
+    int64_t T = t->model.context, valid = t->c.batch * T, lo, hi;
     double sum = 0;
+    ranks_part(&t->ranks, t->c.batch, &lo, &hi);
     gpt2_zero_grad(t->m);
-    for (int64_t i = 0; i < t->c.batch; i += t->micro) {
-        int64_t n = t->c.batch - i < t->micro ? t->c.batch - i : t->micro;
-        if (i > 0 && interrupt_raised())
+    if (t->ranks.many)
+        reducer_begin(t->ranks.reduce);
+    for (int64_t i = lo; i < hi; i += t->micro) {
+        int64_t n = hi - i < t->micro ? hi - i : t->micro;
+        if (i > 0 && !t->ranks.many && interrupt_raised())
             return 1;
         struct gpt2_batch g = {.ids = b->ids + i * T,
                                .targets = b->targets + i * T,
@@ -262,6 +287,8 @@ static int gradients(struct trainer *t, const struct loader_batch *b, double *lo
         for (int64_t k = 0; k < n * T; k++)
             sum += t->loss[k];
     }
+    if (train_step_agreed(t, &sum, stalled, e))
+        return -1;
     *loss = sum / (double)valid;
     return 0;
 }
@@ -350,9 +377,10 @@ static int update(struct trainer *t, struct metrics_row *r, struct err *e)
     }
     s->skipped++;
     s->skipped_in_row++;
-    if (!(t->c.spike_z > 0) || s->skipped_in_row >= t->c.max_skips)
-        return stop_sentence(t, r->step, r->loss, r->norm, e);
-    return 0;
+    if (t->c.spike_z > 0 && s->skipped_in_row < t->c.max_skips)
+        return 0;
+    t->ranks.agreed = true; /* from the same numbers on all ranks */
+    return stop_sentence(t, r->step, r->loss, r->norm, e);
 }
 
 /* 0 done, 1 dropped by a signal. */
@@ -360,7 +388,8 @@ static int one_step(struct trainer *t, struct err *e)
 {
     struct loader_batch b;
     struct train_state *s = &t->state;
-    double before = clock_now(), stalled = loader_stalled(t->loader);
+    double before = clock_now(), stalled = -loader_stalled(t->loader);
+    double waited = t->ranks.comm.waited;
     int rc = loader_next(t->loader, &b, e);
     if (rc <= 0)
         return rc < 0 ? -1
@@ -369,7 +398,8 @@ static int one_step(struct trainer *t, struct err *e)
                             .tokens = b.step * t->c.batch * t->model.context,
                             .lr = schedule_lr(&t->c, b.step, t->steps),
                             .val_loss = NAN};
-    rc = gradients(t, &b, &r.loss, e);
+    stalled += loader_stalled(t->loader);
+    rc = gradients(t, &b, &r.loss, &stalled, e);
     if (rc)
         return rc;
     if (update(t, &r, e))
@@ -383,7 +413,8 @@ static int one_step(struct trainer *t, struct err *e)
     }
     double seconds = clock_now() - before;
     r.ms = seconds * 1e3;
-    r.ms_data = (loader_stalled(t->loader) - stalled) * 1e3;
+    r.ms_data = stalled * 1e3;
+    r.ms_comm = (t->ranks.comm.waited - waited) * 1e3;
     r.tokens_per_s = (double)(t->c.batch * t->model.context) / seconds;
     r.seconds = s->seconds + clock_now() - t->counted;
     if (t->c.val_every > 0 && (s->step % t->c.val_every == 0 || s->step == t->steps)) {
@@ -397,12 +428,12 @@ static int one_step(struct trainer *t, struct err *e)
     char note[80];
     snprintf(note, sizeof note, "loss %.4f", r.loss);
     progress_set(&t->bar, (double)s->tokens, note);
-    return metrics_add(&t->metrics, &r, e);
+    return ranks_first(&t->ranks) ? metrics_add(&t->metrics, &r, e) : 0;
 }
 
 /* ---- the loop ---- */
 
-static bool out_of_hours(const struct trainer *t)
+bool train_out_of_hours(const struct trainer *t)
 {
     return t->c.max_hours > 0 && clock_now() - t->begun >= t->c.max_hours * 3600;
 }
@@ -415,17 +446,21 @@ static int loop(struct trainer *t, struct err *e)
             return -1;
         int64_t step = t->state.step;
         bool regular = step == t->steps || (every > 0 && step % every == 0);
-        t->interrupted = step < t->steps && (interrupt_raised() || out_of_hours(t));
+        if (!t->ranks.many)
+            t->stop =
+                (interrupt_raised() ? STOP_SIGNAL : 0) | (train_out_of_hours(t) ? STOP_HOURS : 0);
+        t->interrupted = step < t->steps && t->stop;
         if (t->interrupted && step == 0)
             return err_code(e, EXIT_INCOMPLETE,
                             "interrupted in the first step: there is nothing to save yet");
         if ((regular || t->interrupted) && train_checkpoint(t, e))
             return -1;
+        t->ranks.agreed = t->interrupted;
         if (t->interrupted)
             return err_code(
                 e, EXIT_INCOMPLETE,
                 "%s at step %lld of %lld; the checkpoint is whole, run it again to go on",
-                interrupt_raised() ? "interrupted" : "out of train.max_hours", (long long)step,
+                t->stop & STOP_SIGNAL ? "interrupted" : "out of train.max_hours", (long long)step,
                 (long long)t->steps);
     }
     return 0;
@@ -464,12 +499,14 @@ static int train_all(struct trainer *t, struct err *e)
                                 .shuffle = t->c.shuffle};
     const char *path = path_join(&t->arena, t->o->out, "metrics.jsonl");
     double per_step = (double)(t->c.batch * t->model.context);
-    if (!(t->loader = loader_open(&t->tokens, &lo, e)) || begin_segment(t, path, e) ||
-        metrics_open(&t->metrics, path, t->state.step, e))
+    if (!(t->loader = loader_open(&t->tokens, &lo, e)))
+        return -1;
+    if (ranks_first(&t->ranks) &&
+        (begin_segment(t, path, e) || metrics_open(&t->metrics, path, t->state.step, e)))
         return -1;
     t->begun = t->counted = clock_now();
     telemetry_begin(&t->telemetry, &t->backend, t->o->hardware,
-                    schedule_flops(&t->model, t->model.context), 1);
+                    schedule_flops(&t->model, t->model.context), t->ranks.meet.world);
     progress_begin(&t->bar, "train", "tokens", (double)t->steps * per_step,
                    (double)t->state.step * per_step);
     int rc = loop(t, e);
@@ -479,6 +516,7 @@ static int train_all(struct trainer *t, struct err *e)
 
 static void trainer_release(struct trainer *t)
 {
+    ranks_release(&t->ranks);
     loader_close(t->loader);
     metrics_close(&t->metrics);
     gpt2_free(t->m);
@@ -494,23 +532,31 @@ static void trainer_release(struct trainer *t)
 int train_run(const struct train_options *o, struct err *e)
 {
     struct trainer t = {.o = o, .model = o->run->model, .c = o->run->train};
+    int rc = -1, fresh = 0, resumed = 0;
     bool began = false;
-    int rc = -1;
-    if (prepare(&t, e) || stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
-        file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e))
+    if (ranks_join(&t.ranks, o->seat, e) || prepare(&t, e) || train_same(&t, e))
         goto out;
-    if (stage_fresh(&t.stage)) {
+    bool first = ranks_first(&t.ranks);
+    if (first && (stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
+                  file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e)))
+        goto out;
+    fresh = first && stage_fresh(&t.stage);
+    if (ranks_tell(&t.ranks, &fresh, sizeof fresh, e))
+        goto out;
+    if (fresh) {
         rc = EXIT_DONE;
         goto out;
     }
-    if (open_model(&t, e) || start(&t, e))
+    if (open_model(&t, e) || (first && (resumed = start(&t, e)) < 0))
         goto out;
-    began = true;
-    folder_begin(o->out);
-    if (train_all(&t, e) || train_finish(&t, e))
+    began = first;
+    if (first)
+        folder_begin(o->out);
+    if (train_spread(&t, resumed, e) || train_all(&t, e) || (first && train_finish(&t, e)))
         goto out;
     rc = EXIT_DONE;
 out:
+    rc = ranks_end(&t.ranks, rc, e);
     if (rc < 0 && began)
         folder_failed(o->out, t.state.step, e);
     else if (rc < 0 && t.lock.held)

@@ -1,9 +1,10 @@
 /* train: pre-training, from token shards to a folder of checkpoints.
  *
  * The result is decided by [model], [train] (without threads, micro_batch, backend, keep,
- * max_hours) and the shards' hash; these make the key. A folder with a manifest of that key is up
+ * max_hours, ranks, comm, zero) and the shards' hash; these make the key. A folder with a manifest of that key is up
  * to date; one with checkpoints of that key goes on from the newest; one of another key is removed
- * with a sentence. A resumed run is bit-equal to a straight one.
+ * with a sentence. A resumed run is bit-equal to a straight one with as many ranks; with others it is
+ * the same but for rounding. Ranks read the same steps, each its part of the sequences.
  */
 #ifndef TRAINER_TRAIN_H
 #define TRAINER_TRAIN_H
@@ -14,15 +15,18 @@
 #include "base/err.h"
 #include "formats/run.h"
 #include "trainer/gpt2.h"
+#include "trainer/rendezvous.h"
 
 struct train_options {
     const struct run *run; /* [model] and [train] are read */
     const char *shards, *out;
     bool resume; /* insist: an error if there is nothing to resume, or it is of another key */
-    const struct hardware *hardware; /* what segments.jsonl says of the machine; may be NULL */
+    const struct hardware *hardware;    /* what segments.jsonl says of the machine; may be NULL */
+    const struct rendezvous_seat *seat; /* of a launched rank; NULL: by the environment */
 };
 /* EXIT_DONE; or -1: EXIT_INCOMPLETE in e->code when interrupted or out of hours, behind a whole
- * checkpoint. The flag of base/thread.h is read once a step. */
+ * checkpoint. The flag of base/thread.h is read once a step. Ranks but 0 return the status alone when
+ * rank 0 says why. */
 int train_run(const struct train_options *o, struct err *e);
 
 /* Tokens that a run trains on, whole steps; -1 and e if train.tokens says none. The model must be

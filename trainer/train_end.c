@@ -18,9 +18,11 @@ int train_validate(struct trainer *t, struct err *e)
     int32_t *ids = mem_array((size_t)(n * T), sizeof *ids);
     int32_t *targets = mem_array((size_t)(n * T), sizeof *targets);
     double sum = 0;
+    int64_t lo, hi;
     int rc = -1;
-    for (int64_t w = 0; w < t->val_windows; w += n) {
-        int64_t rows = t->val_windows - w < n ? t->val_windows - w : n;
+    ranks_part(&t->ranks, t->val_windows, &lo, &hi);
+    for (int64_t w = lo; w < hi; w += n) {
+        int64_t rows = hi - w < n ? hi - w : n;
         for (int64_t i = 0; i < rows; i++) {
             if (tokens_get(&t->val, (w + i) * T, T + 1, t->model.vocab, window, e))
                 goto out;
@@ -32,6 +34,8 @@ int train_validate(struct trainer *t, struct err *e)
         for (int64_t k = 0; k < rows * T; k++)
             sum += t->loss[k];
     }
+    if (ranks_sum(&t->ranks, &sum, 1, e))
+        goto out;
     t->val_loss = sum / (double)(t->val_windows * T);
     t->val_step = t->state.step;
     rc = 0;
@@ -72,7 +76,12 @@ int train_checkpoint(struct trainer *t, struct err *e)
     double now = clock_now();
     s->seconds += now - t->counted;
     t->counted = now;
-    s->energy_j += telemetry_used(&t->telemetry);
+    double energy = telemetry_used(&t->telemetry);
+    if (train_checkpoint_agreed(t, &energy, e))
+        return -1;
+    s->energy_j += energy;
+    if (!ranks_first(&t->ranks))
+        return 0;
     /* The journal first: it may know more steps than the newest checkpoint, never fewer. */
     if (metrics_sync(&t->metrics, e))
         return -1;
@@ -107,7 +116,12 @@ static void add_times(struct trainer *t, const struct metrics_row *r, size_t n)
     stage_volatile(&t->stage, "gflops",
                    json_of_num(rate * schedule_flops(&t->model, t->model.context) / 1e9));
     stage_volatile(&t->stage, "stall_share", json_of_num(all > 0 ? data / all : 0));
-    telemetry_facts(&t->telemetry, &t->stage, t->state.energy_j, r, n, rate, 1);
+    telemetry_facts(&t->telemetry, &t->stage, t->state.energy_j, r, n, rate, t->ranks.meet.world);
+    if (t->ranks.many) {
+        stage_volatile(&t->stage, "comm", json_of_z(t->ranks.comm.ops->name));
+        stage_volatile(&t->stage, "zero", json_of_int(t->c.zero));
+    }
+    stage_volatile(&t->stage, "ranks", json_of_int(t->ranks.meet.world));
     stage_volatile(&t->stage, "train_seconds", json_of_num(t->state.seconds));
     stage_volatile(&t->stage, "micro_batch", json_of_int(t->micro));
     stage_volatile(&t->stage, "backend", json_of_z(t->backend.ops->describe(&t->backend)));

@@ -10,6 +10,7 @@
 #include "trainer/gpt2.h"
 #include "trainer/loader.h"
 #include "trainer/metrics.h"
+#include "trainer/ranks.h"
 #include "trainer/telemetry.h"
 #include "trainer/train.h"
 
@@ -33,7 +34,23 @@ struct trainer {
     double val_loss, begun, counted;             /* counted: clock up to which state.seconds runs */
     float *loss;                                 /* [micro * context] */
     bool interrupted;
+    struct ranks ranks;
+    int stop; /* of several ranks: enum stop bits that any of them raised in this step */
 };
+enum stop { STOP_SIGNAL = 1, STOP_HOURS = 2 };
+
+bool train_out_of_hours(const struct trainer *t);
+
+/* Of several ranks (trainer/train_ranks.c); with one they do nothing. */
+int train_same(struct trainer *t,
+               struct err *e); /* options, data and program are the same on all */
+/* Rank 0 has weights and state, from a checkpoint (resumed) or fresh: now all have, and moments. */
+int train_spread(struct trainer *t, int resumed, struct err *e);
+/* Behind the last backward pass of a step: gradients are sums, loss the sum of all ranks, stalled the
+ * most of any. */
+int train_step_agreed(struct trainer *t, double *loss, double *stalled, struct err *e);
+/* Before a checkpoint: weights are equal, energy is all ranks'. Ranks but 0 do their part of it. */
+int train_checkpoint_agreed(struct trainer *t, double *energy, struct err *e);
 
 /* Writes the checkpoint of t->state.step, moves the links, prunes. */
 int train_checkpoint(struct trainer *t, struct err *e);

@@ -115,7 +115,8 @@ static void bench(const struct shape *s)
         for (int64_t i = 0; i < s->batch; i++)
             seq[i] = (uint64_t)i;
         double before = clock_now();
-        struct gpt2_batch g = {ids, targets, seq, s->batch, s->length, N, 1, (uint64_t)k + 1, 0};
+        struct gpt2_batch g = {ids, targets,         seq, s->batch, s->length, N,
+                               1,   (uint64_t)k + 1, 0,   false};
         struct gpt2_update u = {.lr = 1e-4,
                                 .beta1 = 0.9,
                                 .beta2 = 0.95,

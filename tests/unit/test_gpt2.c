@@ -127,7 +127,7 @@ static double loss_of(struct gpt2 *m, const struct data *d, int64_t B, int64_t T
     float loss[64];
     double sum = 0;
     struct err e = {0};
-    struct gpt2_batch b = {d->ids, d->targets, d->seq, B, T, valid, 5, 3, 0};
+    struct gpt2_batch b = {d->ids, d->targets, d->seq, B, T, valid, 5, 3, 0, false};
     gpt2_zero_grad(m);
     if (gpt2_grad(m, &b, loss, &e)) {
         CHECK(false, "%s", e.msg);
@@ -244,7 +244,7 @@ static void test_accumulation(void)
         for (int64_t at = 0; at < B; at += cuts[k]) {
             int64_t rows = B - at < cuts[k] ? B - at : cuts[k];
             struct gpt2_batch b = {
-                d.ids + at * T, d.targets + at * T, d.seq + at, rows, T, valid, 5, 3, 0};
+                d.ids + at * T, d.targets + at * T, d.seq + at, rows, T, valid, 5, 3, 0, false};
             if (gpt2_grad(m, &b, loss, &e))
                 CHECK(false, "%s", e.msg);
             for (int64_t i = 0; i < rows * T; i++)
@@ -268,7 +268,7 @@ static void test_accumulation(void)
     /* A batch without any target. */
     for (int i = 0; i < B * T; i++)
         d.targets[i] = -1;
-    struct gpt2_batch none = {d.ids, d.targets, d.seq, B, T, 0, 5, 3, 0};
+    struct gpt2_batch none = {d.ids, d.targets, d.seq, B, T, 0, 5, 3, 0, false};
     gpt2_zero_grad(m);
     CHECK(gpt2_grad(m, &none, loss, &e) == 0, "a batch without a target runs");
     gpt2_get(m, 'g', g, &e);
@@ -318,7 +318,7 @@ static void test_grain(void)
         for (int64_t at = 0; at < B; at += cuts[k]) {
             int64_t rows = B - at < cuts[k] ? B - at : cuts[k];
             struct gpt2_batch b = {
-                d.ids + at * T, d.targets + at * T, d.seq + at, rows, T, B * T, 5, 3, 0};
+                d.ids + at * T, d.targets + at * T, d.seq + at, rows, T, B * T, 5, 3, 0, false};
             gpt2_grad(m, &b, loss, &e);
         }
         gpt2_get(m, 'g', g, &e);

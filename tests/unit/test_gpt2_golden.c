@@ -139,7 +139,7 @@ static void golden_train(const char *dir, const struct json *x)
             memcpy(targets + b * T, row + 1, T * 4);
         }
         gpt2_zero_grad(m);
-        struct gpt2_batch batch = {ids, targets, seq, B, T, B * T, 1, s + 1, 0};
+        struct gpt2_batch batch = {ids, targets, seq, B, T, B * T, 1, s + 1, 0, false};
         gpt2_grad(m, &batch, loss, &e);
         for (int64_t i = 0; i < B * T; i++)
             sum += loss[i];

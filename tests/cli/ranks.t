@@ -1,0 +1,212 @@
+#!/usr/bin/env bash
+# Many ranks: assay train --ranks, mpirun, RANK and WORLD_SIZE, Slurm's variables; the same training on
+# any number of them; what happens when one dies, stops, differs or never comes.
+. "$(dirname "$0")/tap.sh"
+BUILD=$(cd "$BUILD" && pwd)
+tmp=$(mktemp -d)
+trap '[ $BASHPID = $$ ] && rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 1
+has() { # file, pattern, name
+    grep -q -- "$2" "$1"
+    result $? "$3" || sed 's/^/# /' "$1" | head -20
+}
+export OMP_NUM_THREADS=1
+
+# Shards of llm.c's layout: a chain in which each id has two successors.
+perl -e '
+    sub shard { my ($name, $n, $seed) = @_;
+        open my $f, ">:raw", $name or die; my ($x, @t) = (0);
+        for (1 .. $n) { $seed = ($seed * 1103515245 + 12345) % 2147483648;
+            $x = ($x * 5 + 1 + 7 * (($seed >> 16) & 1)) % 61; push @t, $x; }
+        print $f pack("V256", 20240520, 1, $n, (0) x 253), pack("v*", @t); }
+    mkdir "shards"; shard("shards/c_train_000000.bin", 9000, 1); shard("shards/c_val_000000.bin", 900, 2);
+    mkdir "other"; shard("other/c_train_000000.bin", 9000, 3); shard("other/c_val_000000.bin", 900, 2);'
+cat >run.ini <<EOT
+[model]
+layers = 2
+heads = 2
+width = 48
+context = 64
+vocab = 61
+dropout = 0.1
+qkv_bias = false
+[train]
+tokens = 20480
+batch = 8
+lr = 1e-2
+checkpoint_every = 10
+keep = 2
+threads = 1
+backend = cpu
+val_every = 20
+EOT
+train() { local out=$1; shift; "$ASSAY" train --quiet --config run.ini --shards shards --out "$out" "$@"; }
+same() { # folders: weights, moments, journal
+    cmp -s "$1/latest/model.safetensors" "$2/latest/model.safetensors" &&
+        cmp -s "$1/latest/optimizer.safetensors" "$2/latest/optimizer.safetensors" &&
+        diff <(cut -d, -f1-5 "$1/metrics.jsonl") <(cut -d, -f1-5 "$2/metrics.jsonl") >/dev/null
+}
+near() { # journals: every loss within 1e-5 of the other's, every norm within 1e-4
+    perl -MJSON::PP -e '
+        my @r = map { open my $f, "<", "$_/metrics.jsonl" or die; [map { decode_json($_) } <$f>] } @ARGV;
+        die "steps\n" if @{$r[0]} != @{$r[1]};
+        for my $i (0 .. $#{$r[0]}) { for my $k (qw(loss norm val_loss)) {
+            my ($x, $y) = map { $_->[$i]{$k} } @r; next if !defined $x && !defined $y;
+            my $d = abs($x - $y) / (abs($x) + 1e-9); my $w = $k eq "norm" ? \$norm : \$loss;
+            $$w = $d if $d > $$w; } }
+        printf "# %s and %s: largest relative difference of a loss %.1e, of a norm %.1e\n", @ARGV, $loss, $norm;
+        exit($loss > 1e-5 || $norm > 1e-4);' "$1" "$2"
+}
+# Children of a process, in the order in which they were started: ranks of a launcher.
+ranks_of() { ps -o pid= --ppid "$1" | sort -n | tr -d ' '; }
+wait_for() { # file, process
+    while [ ! -e "$1" ] && kill -0 "$2" 2>/dev/null; do sleep 0.02; done
+}
+
+# ---- the same training ----
+train one
+is $? 0 "one rank"
+train two --ranks 2 && train three --ranks 3
+is $? 0 "two and three ranks"
+near one two
+result $? "two ranks have the losses and norms of one"
+near one three
+result $? "so have three, which cut a batch of 8 unevenly"
+has two/manifest.json '"ranks": *2' "the manifest says how many"
+has two/metrics.jsonl '"ms_comm":' "the journal says how long they stood still for each other"
+has two/manifest.json '"comm_share":' "and the manifest which share that is"
+train zero2 --ranks 2 --set train.zero=1 && same two zero2
+result $? "ZeRO-1 on two ranks: the same bytes"
+train zero3 --ranks 3 --set train.zero=1 && same three zero3
+result $? "ZeRO-1 on three: the same bytes"
+train many --ranks 5 --set train.batch=3 --set train.tokens=3840 && train few --set train.batch=3 --set train.tokens=3840 && near few many
+result $? "more ranks than sequences: the idle ones do no harm"
+train filed --set train.ranks=2 && same two filed
+result $? "train.ranks of the run file starts them as well"
+"$ASSAY" train --verbose --config run.ini --shards shards --out loud --ranks 3 --set train.val_every=0 2>err.txt
+is "$(grep -c 'equal weights on 3 ranks' err.txt)" 4 "at each checkpoint the weights of all ranks are compared"
+is "$(grep -c 'parameters' err.txt)" 1 "and only rank 0 speaks"
+
+# ---- resume on other numbers ----
+cut_at() { # folder, arguments: trains until another checkpoint is there, then SIGTERM
+    local out=$1 pid was
+    shift
+    was=$(readlink "$out/latest")
+    "$ASSAY" train --quiet --config run.ini --shards shards --out "$out" "$@" 2>err.txt &
+    pid=$!
+    while [ "$(readlink "$out/latest")" = "$was" ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    kill -TERM $pid
+    wait $pid
+}
+slow="--set train.tokens=102400 --set train.val_every=0"
+train long1 $slow && train long2 --ranks 2 $slow
+cut_at r21 --ranks 2 $slow
+is $? 4 "SIGTERM to the launcher ends two ranks with status 4"
+has err.txt "interrupted at step" "which says where"
+[ -s r21/latest/state.msgpack ] && [ ! -e r21/manifest.json ]
+result $? "behind a whole checkpoint"
+cp -r r21 r22
+train r21 --resume $slow && near long1 r21
+result $? "a checkpoint of two ranks goes on with one"
+train r22 --ranks 2 --resume $slow && same long2 r22
+result $? "and with two, to the same bytes as a straight run"
+cut_at r12 $slow
+cp -r r12 r13
+train r12 --ranks 2 --resume $slow --set train.zero=1 && near long1 r12
+result $? "one of one rank goes on with two, ZeRO-1"
+cut_at r13 --ranks 3 $slow --set train.zero=1
+train r13 --ranks 2 --resume $slow && near long1 r13
+result $? "one, then three with ZeRO-1, then two without"
+"$ASSAY" train --quiet --config run.ini --shards shards --out usr --ranks 3 $slow 2>err.txt &
+pid=$!
+wait_for usr/latest $pid
+kill -USR1 "$(ranks_of $pid | tail -1)"
+wait $pid
+is $? 4 "SIGUSR1 to the last rank alone is agreed by all"
+[ -s usr/latest/state.msgpack ] && train usr --ranks 3 --resume $slow && near long1 usr
+result $? "and the run goes on"
+
+# ---- ends ----
+export ASSAY_RANK_SILENCE=1
+ends() { # signal, which child (1: rank 0), text, name
+    rm -rf dead
+    "$ASSAY" train --quiet --config run.ini --shards shards --out dead --ranks 3 --set train.tokens=51200000 2>err.txt &
+    pid=$!
+    wait_for dead/latest $pid
+    local v=($(ranks_of $pid)) before=$(date +%s)
+    kill "-$1" "${v[$(($2 - 1))]}"
+    wait $pid
+    local rc=$? took=$(($(date +%s) - before)) left=0 p
+    for p in "${v[@]}"; do kill -0 "$p" 2>/dev/null && left=1; done
+    [ $rc -eq 1 ] && [ $took -lt 30 ] && [ $left = 0 ] && grep -q "$3" err.txt
+    result $? "$4: all end after $took s: $(tail -1 err.txt)"
+}
+ends KILL 2 "rank 1 on $(hostname) was killed by signal 9" "kill -9 of rank 1"
+ends KILL 1 "rank 0 on $(hostname) was killed by signal 9" "kill -9 of rank 0"
+ends STOP 3 "rank 2 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 2"
+ends STOP 1 "rank 0 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 0"
+rm -rf dead
+
+port=$((20000 + $$ % 20000))
+by_env() { # rank, world, arguments
+    RANK=$1 WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$ASSAY" train --quiet --config run.ini "${@:3}"
+}
+pair() { # text, name, arguments of rank 1
+    rm -rf dead
+    by_env 0 2 --shards shards --out dead 2>err0.txt &
+    local a=$!
+    by_env 1 2 --out dead "${@:3}" 2>err1.txt
+    local one=$?
+    wait $a
+    local zero=$?
+    [ $one -ne 0 ] && [ $zero -ne 0 ] && grep -q -- "$1" err0.txt && [ ! -s err1.txt ] && [ ! -e dead/latest ]
+    result $? "$2: $(cat err0.txt)"
+}
+pair "rank 1 on $(hostname).*lr = 0.02 here, but 0.01 on rank 0" "another option on rank 1" --shards shards --set train.lr=0.02
+pair "rank 1 on $(hostname).*shards" "other data on rank 1" --shards other
+pair "rank 1 on $(hostname).*missing" "a rank that fails before the first step" --shards missing
+ASSAY_RANK_START=1 by_env 0 3 --shards shards --out dead 2>err.txt
+[ $? -eq 1 ] && grep -q "ranks 1, 2 of 3 did not come within 1 s" err.txt
+result $? "two that never start: $(cat err.txt)"
+ASSAY_RANK_START=1 by_env 1 3 --shards shards --out dead 2>err.txt
+[ $? -eq 1 ] && grep -q "rank 1 on $(hostname): rank 0 did not answer at 127.0.0.1" err.txt
+result $? "rank 0 never starts: $(cat err.txt)"
+
+# ---- other ways to start ----
+by_env 0 2 --shards shards --out byenv & by_env 1 2 --shards shards --out byenv
+wait && same two byenv
+result $? "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: the same bytes"
+for r in 0 1; do
+    RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 ASSAY_RENDEZVOUS=$tmp/meet train byfile &
+done
+wait && same two byfile
+result $? "RANK, WORLD_SIZE and a file: the same bytes"
+for r in 0 1; do
+    SLURM_PROCID=$r SLURM_LOCALID=$r SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 \
+        SLURM_STEP_NODELIST=localhost train byslurm &
+done
+wait && same two byslurm
+result $? "the variables of srun: the same bytes"
+RANK=0 WORLD_SIZE=2 train no --ranks 2 2>err.txt
+is $? 2 "--ranks for a rank is refused: $(cat err.txt)"
+if [ -e "$BUILD/libassay_mpi.so" ] && command -v mpirun >/dev/null; then
+    run="mpirun --allow-run-as-root --oversubscribe -n"
+    $run 2 "$ASSAY" train --quiet --config run.ini --shards shards --out bympi --set train.comm=mpi >out.txt 2>&1 &&
+        same two bympi
+    result $? "mpirun -n 2 with MPI's messages: the same bytes as through shared memory"
+    has bympi/manifest.json '"comm": *"mpi"' "and it was MPI"
+    $run 3 "$ASSAY" train --quiet --config run.ini --shards shards --out bympi3 --set train.comm=mpi --set train.zero=1 >out.txt 2>&1 &&
+        same three bympi3
+    result $? "mpirun -n 3 with ZeRO-1 likewise"
+    $run 2 "$ASSAY" train --quiet --config run.ini --shards shards --out dead --set train.comm=mpi --set train.tokens=51200000 >out.txt 2>&1 &
+    pid=$!
+    wait_for dead/latest $pid
+    before=$(date +%s)
+    kill -9 "$(ranks_of $pid | tail -1)"
+    wait $pid
+    [ $? -ne 0 ] && [ $(($(date +%s) - before)) -lt 30 ]
+    result $? "kill -9 of a rank ends mpirun: $(grep -m1 rank out.txt)"
+else
+    skip "mpirun: Open MPI is not here (make deps MPI=1)"
+fi
+done_testing
