@@ -187,7 +187,7 @@ static int step(struct engine *g, bool *any, struct err *e)
     *any = used > 0;
     if (!used)
         return 0;
-    if (gpt2_step(g->m, g->ids, g->pos, up_to(used, STEP_ROWS, g->batch), g->logits, e))
+    if (gpt2_step(g->m, g->ids, g->pos, gpt2_step_rows(g->m, used), g->logits, e))
         return -1;
     for (int64_t i = 0; i < used; i++) {
         struct row *r = &g->row[i];

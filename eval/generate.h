@@ -3,8 +3,9 @@
  * Continuous batching: a row takes the next task as soon as its own has ended, so short answers
  * don't wait for long ones. What a task yields depends on its ids, rule and seed, not on its
  * neighbours, the order or the number of rows: prompts are prefilled one by one, padded to a
- * multiple of 32, and steps run over a multiple of 8 rows, so the shapes of the matrix products
- * (on which their last bits depend) hardly vary.
+ * multiple of 32, and in the products of a step no row has other bits because of the rows beside it
+ * (backend.h, linear_step); where a backend can't promise that, steps run over a multiple of 8 rows,
+ * so that the shapes hardly vary.
  *
  * Room: positions end at the context C. A prompt longer than C - min(max_new, C/4) ids loses its
  * head down to that length (`cropped` counts the ids), so at least a quarter of the context is left

@@ -187,6 +187,15 @@ struct backend_ops {
                  const struct rounding *r);
     /* Whether products of f32 may round their factors to tf32 from here on. NULL: they can't. */
     void (*tf32)(struct backend *b, bool on);
+
+    /* As linear_fwd, while decoding: few rows, each with the same bits whatever rows are beside it.
+     * NULL: linear_fwd does it, and steps are padded to multiples of 8 rows. */
+    void (*linear_step)(struct backend *b, struct tensor *y, const struct tensor *x,
+                        const struct tensor *w, enum weight_layout layout,
+                        const struct tensor *bias, struct tensor *pre);
+    /* w of linear_fwd and linear_step may be bf16 (which cast makes) although supports() knows f32
+     * alone. */
+    bool bf16_weights;
 };
 
 /* What suits a kind of device: known without opening one, so that a plan for another machine is the

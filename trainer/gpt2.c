@@ -129,6 +129,15 @@ int gpt2_precision(const struct backend *b, int precision, struct err *e)
                     precision_names[precision], b->ops->name, known);
 }
 
+static int check_weights(const struct backend *b, const struct gpt2_use *u, struct err *e)
+{
+    if (!u->bf16_weights || (!u->train && b->ops->bf16_weights))
+        return 0;
+    return err_code(e, EXIT_USAGE, "bf16 weights with fp32 activations: %s",
+                    u->train ? "not while training"
+                             : "the CPU backend has them, this one does not");
+}
+
 struct gpt2_use gpt2_use_on(const struct gpt2_use *u, const char *backend)
 {
     struct gpt2_use on = *u;
@@ -146,7 +155,7 @@ struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const str
     m->use = gpt2_use_on(use, b->ops->name);
     const struct gpt2_use *u = &m->use;
     if (params_make(&m->params, c, u->prefers->vocab_pad, &m->arena, e) || check_use(c, u, e) ||
-        gpt2_precision(b, u->precision, e) || check_fit(b, c, u, e))
+        gpt2_precision(b, u->precision, e) || check_weights(b, u, e) || check_fit(b, c, u, e))
         goto fail;
     m->width = c->width;
     m->inner = c->inner ? c->inner : 4 * c->width;
@@ -163,8 +172,8 @@ struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const str
     if (allocate(m, e))
         goto fail;
     m->w.flat = tensor_1d(DTYPE_F32, m->w.flat.data, m->params.count);
-    m->copy = tensor_1d(m->type, m->copy.data, m->params.count);
-    bind(m, &m->w, m->type == DTYPE_F32 ? m->w.flat : m->copy);
+    m->copy = tensor_1d(gpt2_copy_type(u), m->copy.data, m->params.count);
+    bind(m, &m->w, m->copy.type == DTYPE_F32 ? m->w.flat : m->copy);
     if (u->train) {
         m->g.flat = tensor_1d(DTYPE_F32, m->g.flat.data, m->params.count);
         bind(m, &m->g, m->g.flat);
@@ -269,7 +278,7 @@ int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e)
 void gpt2_refresh(struct gpt2 *m, int64_t updates)
 {
     char name[48];
-    if (m->type == DTYPE_F32)
+    if (m->copy.type == DTYPE_F32)
         return;
     snprintf(name, sizeof name, "round/%lld", (long long)updates);
     struct rounding r = {.key = rng_key(m->use.seed, name)};

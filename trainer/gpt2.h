@@ -55,6 +55,9 @@ struct gpt2_use {
     int recompute;   /* enum recompute: what backward computes again */
     bool stochastic; /* the narrow copy of the weights is rounded stochastically, keyed by seed */
     uint64_t seed;
+    /* Products read weights rounded to bf16 although the precision is fp32: half of what decoding
+     * reads. Not for training. */
+    bool bf16_weights;
     const struct backend_prefers *prefers; /* NULL: those of the backend it is opened on */
     /* Ranks that train it together (0: 1) and which of them this is; zero: each keeps only its share
      * of the moments (ZeRO stage 1, Rajbhandari et al., arXiv 1910.02054). See trainer/reduce.h. */
@@ -122,6 +125,9 @@ int gpt2_prefill(struct gpt2 *m, const int32_t *ids, const int32_t *len, int64_t
                  float *logits, struct err *e);
 int gpt2_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B, float *logits,
               struct err *e);
+/* Rows to step with when the first `used` may be live: more where the backend's bits depend on the
+ * shape, so that shapes hardly vary. */
+int64_t gpt2_step_rows(const struct gpt2 *m, int64_t used);
 /* Prefills only cache rows [row, row + B): for continuous batching. */
 int gpt2_prefill_at(struct gpt2 *m, int64_t row, const int32_t *ids, const int32_t *len, int64_t B,
                     int64_t T, float *logits, struct err *e);

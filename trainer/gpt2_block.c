@@ -357,12 +357,13 @@ static void step_block(struct gpt2 *m, int64_t l, int64_t B)
     struct tensor pos = tensor_1d(DTYPE_I32, m->pos, B);
     op_add_norm_fwd(m->b, l ? &x : NULL, &norm, NULL, NULL, &x, l ? &branch : NULL, &w->ln1w,
                     &w->ln1b, eps, none);
-    op_linear_fwd(m->b, &qkv, &norm, &w->qkvw, WEIGHT_IN_OUT, w->qkvb.data ? &w->qkvb : NULL, NULL);
+    op_linear_step(m->b, &qkv, &norm, &w->qkvw, WEIGHT_IN_OUT, w->qkvb.data ? &w->qkvb : NULL,
+                   NULL);
     op_attention_step(m->b, &att, &ck, &cv, &qkv, &pos, (int)m->heads);
-    op_linear_fwd(m->b, &branch, &att, &w->projw, WEIGHT_IN_OUT, &w->projb, NULL);
+    op_linear_step(m->b, &branch, &att, &w->projw, WEIGHT_IN_OUT, &w->projb, NULL);
     op_add_norm_fwd(m->b, &x, &norm, NULL, NULL, &x, &branch, &w->ln2w, &w->ln2b, eps, none);
-    op_linear_fwd(m->b, &act, &norm, &w->fcw, WEIGHT_IN_OUT, &w->fcb, &pre);
-    op_linear_fwd(m->b, &branch, &act, &w->outw, WEIGHT_IN_OUT, &w->outb, NULL);
+    op_linear_step(m->b, &act, &norm, &w->fcw, WEIGHT_IN_OUT, &w->fcb, &pre);
+    op_linear_step(m->b, &branch, &act, &w->outw, WEIGHT_IN_OUT, &w->outb, NULL);
 }
 
 void gpt2_forward_step(struct gpt2 *m, const int32_t *pos, int64_t B)
@@ -385,6 +386,14 @@ struct tensor gpt2_head_as(struct gpt2 *m, enum dtype type, int64_t from, int64_
     struct tensor x = gpt2_act2(m, m->last_norm, from, n, m->width);
     struct tensor logits = tensor_2d(type, m->logits, n, m->padded);
     op_linear_fwd(m->b, &logits, &x, &m->w.head, WEIGHT_OUT_IN, NULL, NULL);
+    return logits;
+}
+
+struct tensor gpt2_head_step(struct gpt2 *m, int64_t from, int64_t n)
+{
+    struct tensor x = gpt2_act2(m, m->last_norm, from, n, m->width);
+    struct tensor logits = tensor_2d(DTYPE_F32, m->logits, n, m->padded);
+    op_linear_step(m->b, &logits, &x, &m->w.head, WEIGHT_OUT_IN, NULL, NULL);
     return logits;
 }
 

@@ -38,7 +38,7 @@ int gpt2_prefill_at(struct gpt2 *m, int64_t row, const int32_t *ids, const int32
         gpt2_put_ids(m, ids + b * T, n, T);
         gpt2_forward(m, &p);
         for (int64_t i = 0; i < n && !rc; i++) {
-            struct tensor t = gpt2_head(m, i * T + len[b + i] - 1, 1);
+            struct tensor t = gpt2_head_step(m, i * T + len[b + i] - 1, 1);
             rc = gpt2_fetch(m, &t, logits + (b + i) * m->vocab, e);
         }
     }
@@ -76,7 +76,7 @@ int gpt2_prefill_each(struct gpt2 *m, int64_t row, const int32_t *ids, int64_t l
         int64_t n = want == 1 ? 1 : (want + 7) / 8 * 8;
         n = n < most ? n : most;
         n = n < T - at ? n : T - at;
-        struct tensor t = gpt2_head(m, at, n);
+        struct tensor t = want == 1 ? gpt2_head_step(m, at, 1) : gpt2_head(m, at, n);
         rc = gpt2_fetch(m, &t, logits, e);
         for (int64_t i = 0; i < want && !rc; i++)
             rc = each(ctx, at + i, logits + i * m->vocab, e);
@@ -106,6 +106,14 @@ static int put_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int6
     return 0;
 }
 
+int64_t gpt2_step_rows(const struct gpt2 *m, int64_t used)
+{
+    int64_t even = (used + 7) / 8 * 8;
+    if (m->b->ops->linear_step)
+        return used;
+    return even < m->use.batch ? even : m->use.batch;
+}
+
 int gpt2_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B, float *logits,
               struct err *e)
 {
@@ -119,7 +127,7 @@ int gpt2_step(struct gpt2 *m, const int32_t *ids, const int32_t *pos, int64_t B,
     gpt2_forward_step(m, pos, B);
     for (int64_t b = 0; b < B; b += m->head_rows) {
         int64_t n = B - b < m->head_rows ? B - b : m->head_rows;
-        struct tensor out = gpt2_head(m, b, n);
+        struct tensor out = gpt2_head_step(m, b, n);
         if (gpt2_fetch(m, &out, logits + b * m->vocab, e))
             return -1;
     }

@@ -45,6 +45,12 @@ enum dtype gpt2_type(const struct gpt2_use *u)
                                             : DTYPE_F32;
 }
 
+enum dtype gpt2_copy_type(const struct gpt2_use *u)
+{
+    enum dtype t = gpt2_type(u);
+    return t == DTYPE_F32 && u->bf16_weights ? DTYPE_BF16 : t;
+}
+
 int64_t gpt2_padded(const struct model_config *c, const struct gpt2_use *u)
 {
     int64_t m = u->prefers->vocab_pad;
@@ -119,8 +125,9 @@ int gpt2_buffers(const struct model_config *c, const struct gpt2_use *use, struc
 #define ONE(kind, member, bytes)                                                                   \
     add(&l, (kind), (bytes), 1, HOME_MODEL, offsetof(struct gpt2, member))
     ONE(BUFFER_PARAMS, w.flat.data, flat);
-    if (size < 4)
-        ONE(BUFFER_COPY, copy.data, flat / 4 * size);
+    int64_t narrow = (int64_t)dtype_size(gpt2_copy_type(u));
+    if (narrow < 4)
+        ONE(BUFFER_COPY, copy.data, flat / 4 * narrow);
     if (u->train) {
         ONE(BUFFER_GRADS, g.flat.data, flat);
         ONE(BUFFER_MOMENTS, m.data, moment);

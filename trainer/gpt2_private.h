@@ -60,7 +60,7 @@ struct gpt2 {
     int64_t grain;     /* sequences that go back at once */
     struct weights w, g;
     struct tensor m, v;       /* moments, flat */
-    struct tensor copy;       /* the weights in `type`; data NULL: it is f32 */
+    struct tensor copy;       /* the weights as products read them; data NULL: in f32 */
     struct kept *kept;        /* one a block */
     void *last_x, *last_norm; /* behind the last block */
     float *last_mean, *last_rstd;
@@ -97,6 +97,10 @@ void gpt2_forward(struct gpt2 *m, const struct gpt2_pass *p);
 /* One position a row against the cache; m->pos holds the positions with 0 for idle rows, pos < 0
  * for them. B <= batch. */
 void gpt2_forward_step(struct gpt2 *m, const int32_t *pos, int64_t B);
+/* Type of the copy of the weights that products read; f32: there is none. */
+enum dtype gpt2_copy_type(const struct gpt2_use *u);
+/* gpt2_head() as decoding does it: a row's bits do not depend on the rows beside it. */
+struct tensor gpt2_head_step(struct gpt2 *m, int64_t from, int64_t n);
 /* Activations over rows of `p` from `row` on: [a, b], [a, b, c]; a row is of the last dimension. */
 struct tensor gpt2_act2(const struct gpt2 *m, void *p, int64_t row, int64_t a, int64_t b);
 struct tensor gpt2_act3(const struct gpt2 *m, void *p, int64_t row, int64_t a, int64_t b,

@@ -165,35 +165,50 @@ void op_add_norm_bwd(struct backend *b, struct tensor *dsum, struct tensor *dr, 
 }
 
 /* The weight's rows and columns for I inputs and O outputs. */
-static struct arg weight_arg(const char *name, const struct tensor *w, enum weight_layout layout,
-                             int64_t I, int64_t O)
+static struct arg weight_arg(const char *name, const struct tensor *w, enum arg_kind kind,
+                             enum weight_layout layout, int64_t I, int64_t O)
 {
-    return layout == WEIGHT_IN_OUT ? (struct arg){name, w, REAL, 2, {I, O}}
-                                   : (struct arg){name, w, REAL, 2, {O, I}};
+    return layout == WEIGHT_IN_OUT ? (struct arg){name, w, kind, 2, {I, O}}
+                                   : (struct arg){name, w, kind, 2, {O, I}};
+}
+
+static bool forward_ok(struct backend *b, const char *op, const struct tensor *y,
+                       const struct tensor *x, const struct tensor *w, enum weight_layout layout,
+                       const struct tensor *bias, const struct tensor *pre)
+{
+    if (b->failed || !base_ok(b, op, "x", x, 0) || !base_ok(b, op, "y", y, 0))
+        return false;
+    int64_t I = last_dim(x), N = tensor_count(x) / I, O = last_dim(y);
+    const struct arg a[] = {
+        {"x", x, REAL, 0, {N * I}},
+        {"y", y, REAL, 0, {N * O}},
+        weight_arg("w", w, WEIGHT, layout, I, O),
+        {"bias", bias ? bias : x, REAL, 0, {bias ? O : N * I}},
+        {"pre", pre ? pre : y, REAL, 0, {N * O}},
+    };
+    if (!ARGS_OK(b, op, a))
+        return false;
+    bool shared = y->data == x->data || (pre && pre->data == y->data);
+    if (shared)
+        backend_fail(b, "%s: y shares its storage with %s", op, pre ? "pre or x" : "x");
+    return !shared;
 }
 
 void op_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,
                    const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
                    struct tensor *pre)
 {
-    const char *op = "linear_fwd";
-    if (b->failed || !base_ok(b, op, "x", x, 0) || !base_ok(b, op, "y", y, 0))
-        return;
-    int64_t I = last_dim(x), N = tensor_count(x) / I, O = last_dim(y);
-    const struct arg a[] = {
-        {"x", x, REAL, 0, {N * I}},
-        {"y", y, REAL, 0, {N * O}},
-        weight_arg("w", w, layout, I, O),
-        {"bias", bias ? bias : w, REAL, 0, {bias ? O : I * O}},
-        {"pre", pre ? pre : y, REAL, 0, {N * O}},
-    };
-    if (!ARGS_OK(b, op, a))
-        return;
-    if (y->data == x->data || (pre && pre->data == y->data)) {
-        backend_fail(b, "%s: y shares its storage with %s", op, pre ? "pre or x" : "x");
-        return;
-    }
-    b->ops->linear_fwd(b, y, x, w, layout, bias, pre);
+    if (forward_ok(b, "linear_fwd", y, x, w, layout, bias, pre))
+        b->ops->linear_fwd(b, y, x, w, layout, bias, pre);
+}
+
+void op_linear_step(struct backend *b, struct tensor *y, const struct tensor *x,
+                    const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
+                    struct tensor *pre)
+{
+    if (forward_ok(b, "linear_step", y, x, w, layout, bias, pre))
+        (b->ops->linear_step ? b->ops->linear_step : b->ops->linear_fwd)(b, y, x, w, layout, bias,
+                                                                         pre);
 }
 
 void op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, struct tensor *dw,
@@ -207,8 +222,8 @@ void op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, str
     const struct arg a[] = {
         {"x", x, REAL, 0, {N * I}},
         {"dy", dy, REAL, 0, {N * O}},
-        weight_arg("w", w, layout, I, O),
-        weight_arg("dw", dw, layout, I, O),
+        weight_arg("w", w, REAL, layout, I, O),
+        weight_arg("dw", dw, REAL, layout, I, O),
         {"dx", dx ? dx : x, REAL, 0, {N * I}},
         {"dbias", dbias ? dbias : w, REAL, 0, {dbias ? O : I * O}},
         {"pre", pre ? pre : dy, REAL, 0, {N * O}},
@@ -382,7 +397,7 @@ void op_cast(struct backend *b, struct tensor *dst, const struct tensor *src,
         return;
     const struct arg a[] = {
         {"src", src, F32, 0, {tensor_count(src)}},
-        {"dst", dst, REAL, 0, {tensor_count(src)}},
+        {"dst", dst, WEIGHT, 0, {tensor_count(src)}},
     };
     if (!ARGS_OK(b, op, a))
         return;

@@ -10,9 +10,8 @@
  * (embed, attention, add_norm with dropout, kv_write) want B and T apart, as backend.h says.
  *
  * Rows that a backend may leave NULL, because they are composed here: zero (put of zeros), mark
- * (ticket 0), wait (nothing); and cast and tf32, which a backend of f32 alone lacks. All others must
- * be there; backend_open() refuses a table that
- * lacks one.
+ * (ticket 0), wait (nothing), linear_step (linear_fwd); and cast and tf32, which a backend of f32
+ * alone lacks. All others must be there; backend_open() refuses a table that lacks one.
  */
 #ifndef TRAINER_OPS_H
 #define TRAINER_OPS_H
@@ -49,6 +48,9 @@ void op_add_norm_bwd(struct backend *b, struct tensor *dsum, struct tensor *dr, 
 void op_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,
                    const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
                    struct tensor *pre);
+void op_linear_step(struct backend *b, struct tensor *y, const struct tensor *x,
+                    const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
+                    struct tensor *pre);
 void op_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, struct tensor *dw,
                    struct tensor *dbias, struct tensor *dy, const struct tensor *x,
                    const struct tensor *w, enum weight_layout layout, const struct tensor *pre);

@@ -18,6 +18,8 @@ static bool kind_ok(const struct backend *b, enum arg_kind k, enum dtype t)
     switch (k) {
     case REAL:
         return t != DTYPE_I32 && t != DTYPE_U64 && b->ops->supports(b, t);
+    case WEIGHT:
+        return (t == DTYPE_BF16 && b->ops->bf16_weights) || kind_ok(b, REAL, t);
     case F32:
         return t == DTYPE_F32;
     case I32:

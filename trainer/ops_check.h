@@ -4,7 +4,8 @@
 
 #include "trainer/ops.h"
 
-enum arg_kind { REAL, F32, I32, U64 }; /* REAL: any floating type the backend supports */
+/* REAL: any floating type the backend supports; WEIGHT: or bf16, of a backend with bf16_weights. */
+enum arg_kind { REAL, WEIGHT, F32, I32, U64 };
 
 /* One argument of a call, as it should be: ndim 0 means "any shape with d[0] elements". */
 struct arg {

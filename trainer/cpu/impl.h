@@ -37,6 +37,17 @@ int64_t cpu_rows_per_task(int64_t rows);
 void cpu_add_partials(struct cpu *c, float *dst, const float *partial, int64_t stride,
                       int64_t partials, int64_t n);
 
+enum { CPU_FEW = 16 }; /* rows that share a reading of the weights (linear_few.c) */
+/* y[m,n] = x[m,k] w + bias, gelu = gelu_tanh(y): any m, CPU_FEW rows at a time. */
+struct cpu_few {
+    int64_t m, n, k;
+    const float *x, *bias; /* bias NULL: none */
+    const void *w;         /* [k,n] or, out_in, [n,k] */
+    bool out_in, bf16;
+    float *y, *gelu; /* gelu NULL: none */
+};
+void cpu_linear_few(struct cpu *c, const struct cpu_few *p);
+
 /* Dropout of one op: p == 0 gives on = false. */
 struct cpu_drop {
     bool on;
@@ -50,7 +61,7 @@ struct cpu_drop cpu_drop(struct dropout d);
 void cpu_mask(const struct cpu *c, const struct cpu_drop *d, float *mask, int64_t s, uint64_t first,
               int64_t n);
 
-/* The rows of the table, one file a group: embed.c norm.c linear.c attention.c decode.c
+/* The rows of the table, one file a group: embed.c norm.c linear.c cast.c attention.c decode.c
  * classifier.c adamw.c. */
 void cpu_embed_fwd(struct backend *b, struct tensor *y, const struct tensor *ids,
                    const struct tensor *wte, const struct tensor *wpe, const struct tensor *pos,
@@ -68,6 +79,11 @@ void cpu_add_norm_bwd(struct backend *b, struct tensor *dsum, struct tensor *dr,
 void cpu_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,
                     const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
                     struct tensor *pre);
+void cpu_linear_step(struct backend *b, struct tensor *y, const struct tensor *x,
+                     const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
+                     struct tensor *pre);
+void cpu_cast(struct backend *b, struct tensor *dst, const struct tensor *src,
+              const struct rounding *r);
 void cpu_linear_bwd(struct backend *b, struct tensor *dx, bool accumulate_dx, struct tensor *dw,
                     struct tensor *dbias, struct tensor *dy, const struct tensor *x,
                     const struct tensor *w, enum weight_layout layout, const struct tensor *pre);

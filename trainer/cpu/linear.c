@@ -103,10 +103,33 @@ static int64_t rows_of(const struct tensor *x)
     return n;
 }
 
+void cpu_linear_step(struct backend *b, struct tensor *y, const struct tensor *x,
+                     const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
+                     struct tensor *pre)
+{
+    struct cpu_few few = {
+        .m = rows_of(x),
+        .n = y->dim[y->ndim - 1],
+        .k = x->dim[x->ndim - 1],
+        .out_in = layout == WEIGHT_OUT_IN,
+        .bf16 = w->type == DTYPE_BF16,
+        .x = x->data,
+        .w = w->data,
+        .y = pre ? pre->data : y->data,
+        .bias = bias ? bias->data : NULL,
+        .gelu = pre ? y->data : NULL,
+    };
+    cpu_linear_few(cpu_of(b), &few);
+}
+
 void cpu_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,
                     const struct tensor *w, enum weight_layout layout, const struct tensor *bias,
                     struct tensor *pre)
 {
+    if (w->type == DTYPE_BF16) {
+        cpu_linear_step(b, y, x, w, layout, bias, pre);
+        return;
+    }
     struct product p = {
         .c = cpu_of(b),
         .b = b,

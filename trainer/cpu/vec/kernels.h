@@ -31,6 +31,8 @@ void VEC(vec_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t ai, in
                  const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc);
 void VEC(vec_transpose)(float *to, int64_t ldt, const float *from, int64_t ldf, int64_t rows,
                         int64_t columns, float by);
+void VEC(vec_few_in_out)(const struct vec_few *p);
+void VEC(vec_few_out_in)(const struct vec_few *p);
 double VEC(vec_peak)(int64_t rounds, float *sink);
 
 #endif

@@ -23,5 +23,7 @@ const struct vec VEC(vec) = {
     .adamw = VEC(vec_adamw),
     .transpose = VEC(vec_transpose),
     .mm = VEC(vec_mm),
+    .few_in_out = VEC(vec_few_in_out),
+    .few_out_in = VEC(vec_few_out_in),
     .peak = VEC(vec_peak),
 };

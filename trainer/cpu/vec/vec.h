@@ -20,6 +20,15 @@ struct vec_adamw {
     float eps;
 };
 
+/* y[m,n] = x[m,k] times a dense matrix of weights, f32 or bf16. */
+struct vec_few {
+    int64_t m, n, k, ldx, ldy;
+    const float *x;
+    const void *w;
+    bool bf16;
+    float *y, *room; /* room: few_out_in: scratch of (m + 8) k floats */
+};
+
 struct vec {
     const char *name; /* "v4" */
 
@@ -65,6 +74,11 @@ struct vec {
      * either way. n must be a multiple of 16. For the small products inside attention. */
     void (*mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t ai, int64_t al,
                const float *b, int64_t ldb, bool accumulate, float *c, int64_t ldc);
+
+    /* Products of few rows (16 or so), which read w once, in the order of its addresses. A row's bits
+     * do not depend on the rows beside it. w [k,n] or [n,k]. */
+    void (*few_in_out)(const struct vec_few *p);
+    void (*few_out_in)(const struct vec_few *p);
 
     /* Multiply-adds in registers only; returns their FLOP. The value in sink is of no interest. */
     double (*peak)(int64_t rounds, float *sink);
