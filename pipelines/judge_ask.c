@@ -163,7 +163,7 @@ static int record(struct judge_asker *g, const struct judge_live *l, const doubl
     buf_release(&names);
     if (rc)
         return -1;
-    double now = clock_now();
+    double now = g->clock->now(g->clock);
     if (now - g->synced < SYNC_EVERY)
         return 0;
     g->synced = now;
