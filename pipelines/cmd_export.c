@@ -68,6 +68,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         return err_code(e, EXIT_USAGE, "--to mlflow needs --url http://host:port");
     if (!mlflow && !o->out.n)
         return err_code(e, EXIT_USAGE, "--to tensorboard needs --out, a folder");
+    if (mlflow && o->report.n && !file_exists(str_dup(a, o->report)))
+        return err_set(e, "--report %.*s: there is no such file", STR_ARG(o->report));
     if (ledger_load(&l, o->results, e) != 0)
         return -1;
     int rc = mlflow ? to_mlflow(o, &l, a, e) : to_tensorboard(o, &l, a, e);

@@ -1,7 +1,10 @@
 /* assay gate: exit 0 when every rule is met, 3 when one is not. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/command.h"
+#include "base/log.h"
 #include "pipelines/gate.h"
 #include "pipelines/ledger.h"
 
@@ -96,6 +99,23 @@ static int verdict(const struct gate *g, bool undecided_passes, struct err *e)
                     gate_outcome_names[first->outcome], first->why);
 }
 
+/* A run held against itself passes whatever it is. */
+static void warn_self(const struct ledger *base, const struct ledger *cand)
+{
+    for (size_t i = 0; i < cand->n; i++) {
+        char *x = realpath(cand->path[i], NULL);
+        for (size_t k = 0; x && k < base->n; k++) {
+            char *y = realpath(base->path[k], NULL);
+            if (y && strcmp(x, y) == 0)
+                log_warn("%s is a baseline and a candidate: held against itself it passes whatever "
+                         "it is",
+                         cand->path[i]);
+            free(y);
+        }
+        free(x);
+    }
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     struct opt *o = opt;
@@ -110,6 +130,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     if (take_rules(o, &rules, &n, a, e) != 0 || ledger_load(&base, o->baseline, e) != 0 ||
         ledger_load(&cand, o->results, e) != 0)
         goto out;
+    warn_self(&base, &cand);
     if (gate_run(&g, rules, n, base.v, base.n, cand.v, cand.n, o->looks, e) != 0)
         goto out;
     if (o->format == FORMAT_JSON) {

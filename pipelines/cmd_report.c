@@ -1,10 +1,12 @@
 /* assay report: the comparison as a page, one chart of it, or a model card. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/command.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "pipelines/ledger.h"
 #include "pipelines/report.h"
 #include "pipelines/report_charts.h"
@@ -25,8 +27,10 @@ static const struct field fields[] = {
     {.name = "out",
      .type = FIELD_STR,
      .at = offsetof(struct opt, out),
-     .def = "report.html",
-     .help = "file to write; with --chart its end, .svg or .png, says how"},
+     .def = "",
+     .help =
+         "file to write; default: report.html, with --card RUN.card.md; with --chart its end, .svg "
+         "or .png, says how"},
     {.name = "title",
      .type = FIELD_STR,
      .at = offsetof(struct opt, title),
@@ -102,6 +106,37 @@ static int make_chart(const struct opt *o, const struct comparison *c, struct ar
     return 0;
 }
 
+static int no_such_run(const struct comparison *c, struct str name, struct err *e)
+{
+    struct buf b = {0};
+    for (size_t r = 0; r < c->nruns; r++)
+        buf_printf(&b, "%s%.*s", r ? ", " : "", STR_ARG(c->run[r].run));
+    err_code(e, EXIT_USAGE, "no run is called %.*s; there are: %s", STR_ARG(name), b.p);
+    buf_release(&b);
+    return -1;
+}
+
+/* Where it goes. Never over a result that it is made from. */
+static int take_out(struct opt *o, const struct ledger *l, struct arena *a, struct err *e)
+{
+    if (!o->out.n && o->chart.n)
+        return err_code(e, EXIT_USAGE, "--chart wants --out FILE.svg or FILE.png");
+    if (!o->out.n)
+        o->out =
+            o->card.n ? str_printf(a, "%.*s.card.md", STR_ARG(o->card)) : STR_LIT("report.html");
+    char *out = realpath(str_dup(a, o->out), NULL); /* NULL: not there yet */
+    int rc = 0;
+    for (size_t i = 0; out && i < l->n && rc == 0; i++) {
+        char *in = realpath(l->path[i], NULL);
+        if (in && strcmp(in, out) == 0)
+            rc = err_code(e, EXIT_USAGE, "--out %.*s would write over the input %s",
+                          STR_ARG(o->out), l->path[i]);
+        free(in);
+    }
+    free(out);
+    return rc;
+}
+
 static int make(const struct opt *o, const struct comparison *c, const struct ledger *l,
                 struct arena *a, struct buf *out, struct err *e)
 {
@@ -114,7 +149,7 @@ static int make(const struct opt *o, const struct comparison *c, const struct le
                 report_card(c, r, out);
                 return 0;
             }
-        return err_code(e, EXIT_USAGE, "no run is called %.*s", STR_ARG(o->card));
+        return no_such_run(c, o->card, e);
     }
     clock_iso(clock_system()->wall(clock_system()), now);
     return report_html(c, l->path, str_dup(a, o->title), now, out, e);
@@ -142,7 +177,7 @@ static int run(void *opt, struct arena *a, struct err *e)
         err_set(e, "no run is left by the conditions");
         goto out;
     }
-    if (ledger_fill(&l, e) != 0)
+    if (take_out(o, &l, a, e) != 0 || ledger_fill(&l, e) != 0)
         goto out;
     for (size_t i = 0; i < o->panel.n; i++)
         if (ledger_panel(&l, str_dup(a, o->panel.v[i]), e) != 0)
@@ -151,6 +186,7 @@ static int run(void *opt, struct arena *a, struct err *e)
         goto out;
     if (file_write_all(str_dup(a, o->out), buf_str(&out), e) != 0)
         goto out;
+    log_info("%.*s", STR_ARG(o->out));
     rc = EXIT_DONE;
 out:
     buf_release(&out);

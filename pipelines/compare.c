@@ -128,6 +128,30 @@ static void find_floor(struct comparison *c)
     }
 }
 
+/* "a, b, c" of the runs' names or groups, each once; a long list ends in "...". */
+static const char *names_of(struct comparison *c, bool groups)
+{
+    enum { MOST = 12 };
+    struct buf b = {0};
+    size_t told = 0;
+    for (size_t i = 0; i < c->nruns; i++) {
+        bool before = false;
+        for (size_t k = 0; groups && k < i; k++)
+            before = before || str_eq(c->run[k].group, c->run[i].group);
+        if (before)
+            continue;
+        if (told++ == MOST) {
+            buf_addz(&b, ", ...");
+            break;
+        }
+        struct str s = groups ? c->run[i].group : c->run[i].run;
+        buf_printf(&b, "%s%.*s", b.n ? ", " : "", STR_ARG(s));
+    }
+    const char *s = arena_strdup(&c->arena, b.n ? b.p : "none");
+    buf_release(&b);
+    return s;
+}
+
 int compare_runs(struct comparison *c, const struct result *runs, size_t n,
                  const struct compare_options *o, struct err *e)
 {
@@ -141,14 +165,16 @@ int compare_runs(struct comparison *c, const struct result *runs, size_t n,
         while (c->baseline < n && !str_eqz(runs[c->baseline].run, o->baseline))
             c->baseline++;
         if (c->baseline == n)
-            return err_code(e, EXIT_USAGE, "the baseline %s is not among the runs", o->baseline);
+            return err_code(e, EXIT_USAGE, "the baseline %s is not among the runs; there are: %s",
+                            o->baseline, names_of(c, false));
     }
     bool lender = !o->seed_sd;
     for (size_t i = 0; i < n && !lender; i++)
         lender = str_eqz(runs[i].group, o->seed_sd);
     if (!lender)
-        return err_code(e, EXIT_USAGE, "no run is of the group %s, whose seed sd is wanted",
-                        o->seed_sd);
+        return err_code(e, EXIT_USAGE,
+                        "no run is of the group %s, whose seed sd is wanted; there are: %s",
+                        o->seed_sd, names_of(c, true));
     collect_metrics(c);
     for (size_t k = 0; k < c->nmetrics; k++)
         compare_metric(c, &c->metric[k], o);

@@ -130,8 +130,9 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
     if (x->same) {
         buf_printf(out, "%s (%lld seeds): %s", z(a, x->group), (long long)x->seeds, x->why);
     } else {
-        buf_printf(out, "%s against %s (%lld against %lld seeds): ", z(a, x->group),
-                   z(a, c->run[c->baseline].group), (long long)x->seeds, (long long)x->base_seeds);
+        buf_printf(out, "%s against %s (%lld against %lld seed%s): ", z(a, x->group),
+                   z(a, c->run[c->baseline].group), (long long)x->seeds, (long long)x->base_seeds,
+                   x->base_seeds == 1 ? "" : "s");
         if (x->why)
             buf_printf(out, "not estimable, %s", x->why);
         else

@@ -119,11 +119,27 @@ static void all_equal(struct gate_check *k, const struct delta *d, struct arena 
     }
 }
 
-static void check_items(struct gate_check *k, const struct delta *d, struct arena *a)
+/* A metric that nobody has is mostly a word mistyped. */
+static const char *not_measured(const struct gate_rule *r, const struct comparison *c,
+                                struct arena *a)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < c->nmetrics; i++)
+        buf_printf(&b, "%s%.*s/%.*s", i ? ", " : "", STR_ARG(c->metric[i].name),
+                   STR_ARG(c->metric[i].task));
+    const char *s =
+        arena_printf(a, "%.*s%s%.*s was not measured; there are: %s", STR_ARG(r->metric),
+                     r->task.n ? "/" : "", STR_ARG(r->task), b.n ? b.p : "none");
+    buf_release(&b);
+    return s;
+}
+
+static void check_items(struct gate_check *k, const struct comparison *c, const struct delta *d,
+                        struct arena *a)
 {
     double worse = d->m && d->m->higher_better ? -1 : 1;
     if (!d->m)
-        failed(k, arena_printf(a, "%.*s was not measured", STR_ARG(k->rule->metric)));
+        failed(k, not_measured(k->rule, c, a));
     else if (!d->base)
         failed(k,
                arena_printf(a, "%.*s was not measured on the baseline", STR_ARG(k->rule->metric)));
@@ -155,14 +171,15 @@ static void check_items(struct gate_check *k, const struct delta *d, struct aren
         say_needed(k, times_needed(k, &d->est), "items", a);
 }
 
-static void check_seeds(struct gate_check *k, const struct compared_metric *m, struct arena *a)
+static void check_seeds(struct gate_check *k, const struct comparison *c,
+                        const struct compared_metric *m, struct arena *a)
 {
     const struct recipe *x = NULL;
     for (size_t i = 0; m && i < m->nrecipes; i++)
         if (!m->recipe[i].same)
             x = &m->recipe[i];
     if (!x || !m->delta[0].m) {
-        failed(k, arena_printf(a, "%.*s was not measured", STR_ARG(k->rule->metric)));
+        failed(k, not_measured(k->rule, c, a));
         return;
     }
     if (x->seeds == 0) {
@@ -247,8 +264,8 @@ int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
     *g = (struct gate){0};
     for (size_t i = 0; i < nrules; i++)
         if (looks && looks < (int64_t)ncandidates && rules[i].over == GATE_ITEMS)
-            return err_code(e, EXIT_USAGE, "%zu candidates are as many looks, but %lld are planned",
-                            ncandidates, (long long)looks);
+            return err_code(e, EXIT_USAGE, "%zu candidates are %zu looks, but --looks plans %lld",
+                            ncandidates, ncandidates, (long long)looks);
     for (size_t i = 0; i < nrules; i++)
         if (rules[i].over == GATE_SEEDS &&
             (one_recipe(&rules[i], "candidates", candidate, ncandidates, e) != 0 ||
@@ -271,11 +288,11 @@ int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
         if (r->over == GATE_SEEDS) {
             struct str name = ncandidates == 1 ? candidate[0].run
                                                : str_printf(&g->arena, "%zu runs", ncandidates);
-            check_seeds(new_check(g, r, m, asked, name), m, &g->arena);
+            check_seeds(new_check(g, r, m, asked, name), &c, m, &g->arena);
         }
         for (size_t k = 0; r->over == GATE_ITEMS && k < ncandidates; k++) {
             struct delta none = {0};
-            check_items(new_check(g, r, m, asked, candidate[k].run),
+            check_items(new_check(g, r, m, asked, candidate[k].run), &c,
                         m ? &m->delta[nbaseline + k] : &none, &g->arena);
         }
     }
@@ -293,16 +310,33 @@ void gate_release(struct gate *g)
 
 /* ---- printing ----------------------------------------------------------------------------------- */
 
+static void print_baseline(const struct gate *g, enum table_format f, struct buf *out)
+{
+    bool items = false, seeds = false;
+    for (size_t i = 0; i < g->n; i++)
+        *(g->v[i].rule->over == GATE_SEEDS ? &seeds : &items) = true;
+    if (items)
+        buf_printf(out, "against %.*s", STR_ARG(g->baseline.v[0]));
+    for (size_t i = 0; seeds && i < g->baseline.n; i++)
+        buf_printf(out, "%s%.*s",
+                   i       ? ", "
+                   : items ? "; over seeds against "
+                           : "against ",
+                   STR_ARG(g->baseline.v[i]));
+    if (!seeds && g->baseline.n > 1)
+        buf_printf(out, " alone: over items the first baseline counts, the other %zu do%s not",
+                   g->baseline.n - 1, g->baseline.n == 2 ? "es" : "");
+    buf_addz(out, f == TABLE_MD ? "\n\n" : "\n");
+}
+
 void gate_print(const struct gate *g, enum table_format f, struct buf *out)
 {
     struct arena a = {0};
     struct table t;
     static const char *const head[] = {"gate",   "candidate", "rule", "worsening",
                                        "bounds", "limit",     "why"};
-    for (size_t i = 0; f != TABLE_CSV && i < g->baseline.n; i++)
-        buf_printf(out, "%s%.*s", i ? ", " : "against ", STR_ARG(g->baseline.v[i]));
     if (f != TABLE_CSV)
-        buf_addz(out, f == TABLE_MD ? "\n\n" : "\n");
+        print_baseline(g, f, out);
     table_begin(&t, 7, "lllrlrl");
     table_row(&t, head);
     for (size_t i = 0; i < g->n; i++) {

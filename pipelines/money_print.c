@@ -81,8 +81,9 @@ static void table_of_runs(const struct result *v, const struct bill *b, const bo
         "run",     "machine", "tokens/s",    "10%..90%",  "MFU",    "stall",         "J/token",
         "train h", "train",   "without val", "with eval", "billed", "per 1e9 tokens"};
     struct table t = {0};
-    head(out, f,
-         "Speed and cost (money in each machine's currency; billed is what the provider took)");
+    if (f != TABLE_CSV)
+        head(out, f,
+             "Speed and cost (money in each machine's currency; billed is what the provider took)");
     const char *cells[COLUMNS + 2];
     memcpy(cells, names, sizeof names);
     cells[COLUMNS] = o->metric;
@@ -164,6 +165,8 @@ static void table_of_loss(const struct result *v, const struct bill *b, size_t n
         const char *row[4] = {str_dup(a, v[i].run), "not reached", "", ""};
         if (!v[i].curve.loss.n)
             row[1] = "no curve";
+        else if ((int64_t)v[i].curve.loss.n < o->smooth)
+            row[1] = arena_printf(a, "only %zu points", v[i].curve.loss.n);
         else if (money_reached(&v[i].curve, o->loss, (size_t)o->smooth, &r)) {
             double rate = b[i].a_second;
             row[1] = arena_printf(a, "%.4g [%.4g, %.4g]", r.tokens, r.tokens_lo, r.tokens_hi);

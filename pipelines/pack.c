@@ -272,6 +272,19 @@ out:
     return rc;
 }
 
+/* Whether a file that is to be written would lie in a folder. */
+static bool lies_below(const char *file, const char *folder)
+{
+    struct arena a = {0};
+    char *x = realpath(path_dir(&a, file), NULL), *y = realpath(folder, NULL);
+    size_t n = y ? strlen(y) : 0;
+    bool below = x && y && strncmp(x, y, n) == 0 && (!x[n] || x[n] == '/');
+    free(x);
+    free(y);
+    arena_release(&a);
+    return below;
+}
+
 int pack_run(const char *dir, const char *out, const struct pack_options *o, struct packed *sum,
              struct arena *a, struct err *e)
 {
@@ -286,6 +299,8 @@ int pack_run(const char *dir, const char *out, const struct pack_options *o, str
                  run);
     else if (!file_is_dir(path_dir(a, out)))
         err_code(e, EXIT_USAGE, "--out %s: there is no folder %s", out, path_dir(a, out));
+    else if (lies_below(out, dir))
+        err_code(e, EXIT_USAGE, "--out %s lies in the run folder that is packed", out);
     else if (!tar_name_ok(run) || run[0] == '.')
         err_set(e, "%s: give the run folder by its name", dir);
     else if (choose(&p, e) == 0)
@@ -478,17 +493,22 @@ int pack_open(const char *archive, const char *runs, bool replace, struct packed
               struct arena *a, struct err *e)
 {
     struct opener u = {.sum = sum, .a = a};
+    bool made = !file_exists(runs);
     int rc = -1;
     *sum = (struct packed){0};
     u.tmp = arena_printf(a, "%s/.unpack.%d", runs, (int)getpid());
     if (tar_open(&u.t, archive, e) == 0 && file_mkdirs(u.tmp, e) == 0) {
-        rc = read_list(&u, e) || all_entries(&u, e) ? err_wrap(e, "unpack %s", archive) : 0;
+        rc = read_list(&u, e) || all_entries(&u, e) ? -1 : 0;
+        if (rc && !str_starts(str_z(e->msg), archive)) /* the reader of tars names it */
+            err_wrap(e, "%s", archive);
         if (rc == 0)
             rc = put_in_place(&u, path_join(a, runs, str_dup(a, sum->run)), replace, e);
     }
     if (rc) {
         struct err ignored;
         file_remove_tree(u.tmp, &ignored);
+        if (made)
+            rmdir(runs); /* it was made for this run alone */
     }
     tar_close(&u.t);
     map_release(&u.at);

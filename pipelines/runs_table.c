@@ -68,8 +68,29 @@ void runs_table(const struct result *v, size_t n, enum table_format f, const cha
 {
     static const char *const head[] = {"run",   "group", "seed", "params",  "tokens", "steps",
                                        "train", "tok/s", "cost", "machine", "commit", "status"};
+    static const char *const fields[] = {"group",
+                                         "seed",
+                                         "parameters",
+                                         "tokens",
+                                         "steps",
+                                         "timing.train_seconds",
+                                         "timing.tokens_per_second",
+                                         "cost_train",
+                                         "hardware.price_currency",
+                                         "hardware.name",
+                                         "software.commit",
+                                         "status"};
     struct arena arena = {0}, *a = &arena;
     struct table t;
+    if (f == TABLE_CSV) { /* for programs: numbers as they are, under the names of their fields */
+        struct strs columns = {0};
+        struct err none;
+        for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+            strs_push(&columns, str_z(fields[i]), a);
+        runs_table_columns(v, n, columns, -1, f, indent, out, &none); /* these fields are there */
+        arena_release(a);
+        return;
+    }
     table_begin(&t, 12, "llrrrrrrrlll");
     table_row(&t, head);
     for (size_t i = 0; i < n; i++) {

@@ -36,6 +36,8 @@ ok "--columns and --digits" grep -qE '^c +3 +208 +1\.0[0-9]$' "$tmp/out"
 compare --list --columns seed,bits_byte --format csv
 is "$(sed -n 1p "$tmp/out" | tr -d '\r')" "run,seed,bits_byte" "as CSV"
 ok "with all digits" grep -qE '^c,3,1\.0[0-9]{12,}' "$tmp/out"
+compare --list --format csv
+is "$(sed -n '1p;2p' "$tmp/out" | cut -d, -f1,3-6,9 | tr -d '\r' | tr '\n' ' ')" "run,seed,parameters,tokens,steps,cost_train a,1,163009536,3260190720,30613, " "without columns CSV has numbers, not texts for people"
 compare --list --columns nosuch
 is $? 2 "an unknown column is refused"
 compare --list --where 'seed>9'
@@ -96,7 +98,9 @@ assert next(r for r in bits["recipes"] if r["group"] == "new")["not_estimable"]
 PY
 is $? 0 "JSON has differences and what is not estimable"
 "$ASSAY" compare "$tmp/runs" --baseline nobody > /dev/null 2> "$tmp/err"
-is $? 2 "an unknown baseline is refused"
+is "$? $(grep -c 'nobody is not among the runs; there are: a, b, c, killed$' "$tmp/err")" "2 1" "an unknown baseline is refused with the runs there are"
+compare --seed-sd nobody
+is "$? $(grep -c 'there are: base, new$' "$tmp/err")" "2 1" "an unknown group with the groups"
 
 # one result given twice is one result, however it is called
 ln -s a/result.msgpack "$tmp/runs/again.msgpack"

@@ -178,6 +178,8 @@ serve "$tmp/s"
 out
 is "$? $(grep -c 'which is no door of the server' "$tmp/err")" "0 1" "artefacts that only a client can write are left, and it is said"
 port=9
+out --report "$tmp/nosuch.html"
+is "$? $(grep -c 'nosuch.html: there is no such file' "$tmp/err")" "1 1" "a report that is not there is seen before the server is asked"
 "$ASSAY" export --to mlflow --url ftp://x "$tmp/r" > "$tmp/log" 2>&1
 is $? 2 "a URL that is none is refused"
 done_testing

@@ -60,6 +60,12 @@ is "$? $(wc -c < "$tmp/out")" "2 0" "candidates of two groups are not pooled ove
 ok "and both groups are named" grep -q 'the candidates are of 2 groups: recipe-a (3 runs), recipe-b (2 runs); ' "$tmp/err" || sed 's/^/# /' "$tmp/err"
 "$ASSAY" gate --baseline "$tmp/a1.msgpack" --baseline "$tmp/b2.msgpack" --rule "$seeds" "$tmp"/a[23].msgpack > "$tmp/out" 2> "$tmp/err"
 ok "nor are baselines" grep -q 'the baselines are of 2 groups' "$tmp/err"
+"$ASSAY" gate --baseline "$tmp/a1.msgpack" --baseline "$tmp/a2.msgpack" --rule "$rule" "$tmp/same.msgpack" > "$tmp/out" 2> "$tmp/err"
+ok "over items the first baseline counts, which is said" grep -q '^against a1 alone: over items the first baseline counts' "$tmp/out"
+gate --rule "bits not_worse_by 0.01 at 95%" "$tmp/same.msgpack"
+is "$? $(grep -c 'bits was not measured; there are: bits_byte/documents, acc_exact/instruct' "$tmp/err")" "3 1" "a metric that nobody has is named with those there are"
+gate --rule "$rule" "$tmp/base.msgpack"
+is "$? $(grep -c 'held against itself it passes whatever it is' "$tmp/err")" "0 1" "a run that is held against itself is warned of"
 "$ASSAY" help gate > "$tmp/out"
 ok "help: an option beside positional words takes one value, and may repeat" grep -qE '^  --baseline TEXT +.*\(may repeat\)$' "$tmp/out"
 

@@ -49,6 +49,8 @@ PY
 ok "it counts what leaves its bulk behind, models too: $left" test "$left" -gt 4 -a "$(grep -c "; $left artefacts leave their bulk behind" "$tmp/err")" = 1 || sed 's/^/# /' "$tmp/err"
 "$ASSAY" pack "$tmp/far/tiny" --out "$tmp" > "$tmp/log" 2>&1
 is "$? $(grep -c 'is a folder; name the archive' "$tmp/log")" "2 1" "a folder is no archive's name"
+"$ASSAY" pack "$tmp/far/tiny" --out "$tmp/far/tiny/result.msgpack" > "$tmp/log" 2>&1
+is "$? $("$ASSAY" cat "$tmp/far/tiny/result.msgpack" | wc -l)" "2 1" "an archive is not written into the run that it packs"
 "$ASSAY" pack "$tmp/far/tiny" --out "$tmp/nosuch/a.tar" > "$tmp/log" 2>&1
 is "$? $(grep -c 'there is no folder .*nosuch$' "$tmp/log") $(ls "$tmp" | grep -c nosuch)" "2 1 0" "a folder that is not there is not made"
 tar tf "$tmp/a.tar" > "$tmp/list" 2> "$tmp/err"
@@ -166,7 +168,7 @@ PY
 for f in "$tmp"/bad-*.tar; do
     n=$(basename "$f" .tar)
     "$ASSAY" unpack "$f" --runs "$tmp/bad" > "$tmp/log" 2>&1
-    is "$? $(wc -l < "$tmp/log") $(ls -A "$tmp/bad" 2>/dev/null | wc -l)" "1 1 0" "$n: one sentence, nothing left" || sed 's/^/# /' "$tmp/log"
+    is "$? $(wc -l < "$tmp/log") $(ls -d "$tmp/bad" 2>/dev/null | wc -l)" "1 1 0" "$n: one sentence, nothing left, no folder either" || sed 's/^/# /' "$tmp/log"
 done
 ok "nothing lies outside" test ! -e "$tmp/evil" -a ! -e /tmp/evil-assay
 gzip -k "$tmp/a.tar"

@@ -57,6 +57,13 @@ ok "many runs: markers say which are alike but for the batch, and the curve is d
     test "$(grep -oE '>(parabola|alike but for the batch|run-number-[0-9]*)<' "$tmp/c.svg" | sort | uniq -c | tr -d '\n ')" = '1>alikebutforthebatch<1>parabola<'
 ok "and said in words, as assay cost says it" grep -qF "$("$ASSAY" cost "${files[@]}" | sed -n 's/^Batch size against.*for it: //p')" "$tmp/c.svg"
 ok "cost markers tell who is on the front" grep -q '>on the cost front<' <("$ASSAY" report "${files[@]}" --chart cost --out "$tmp/c.svg"; cat "$tmp/c.svg")
+cp "$tmp/b1.msgpack" "$tmp/keep"
+"$ASSAY" report "$tmp/b1.msgpack" --out "$tmp/b1.msgpack" 2> "$tmp/err"
+is "$? $(grep -c 'would write over the input' "$tmp/err") $(cmp "$tmp/keep" "$tmp/b1.msgpack" && echo same)" "2 1 same" "a report is not written over a result"
+(cd "$tmp" && "$ASSAY" report b1.msgpack --card base-1 2> err)
+is "$? $(head -1 "$tmp/base-1.card.md") $(ls "$tmp"/report.html 2>/dev/null)" "0 --- " "a card has a name of its own"
+"$ASSAY" report "$tmp/b1.msgpack" --card nobody 2> "$tmp/err"
+is "$? $(grep -c 'no run is called nobody; there are: base-1$' "$tmp/err")" "2 1" "an unknown run is refused with those there are"
 "$ASSAY" report "$tmp/b1.msgpack" --out "$tmp/r.html"
 is $? 0 "a report of one run"
 has "it says that there is nothing to compare" 'nothing to compare it with'

@@ -142,7 +142,7 @@ static void outcomes(void)
     struct result two[] = {same, worse};
     CHECK_NEAR(check(margin, &base, 1, two, 2, 0).alpha, 0.025, 1e-15,
                "two candidates are two looks");
-    CHECK(strstr(check(margin, &base, 1, two, 2, 1).why, "2 candidates are as many looks"),
+    CHECK(strstr(check(margin, &base, 1, two, 2, 1).why, "2 candidates are 2 looks"),
           "fewer looks than candidates are refused");
     k = check("bits_byte not_worse_by 1% at 95%", &base, 1, &same, 1, 0);
     CHECK_NEAR(k.margin, 0.01 * ((struct metric *)base.metrics.v)->value, 1e-12,
