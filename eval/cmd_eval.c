@@ -3,8 +3,9 @@
 #include <stdio.h>
 
 #include "base/command.h"
-#include "base/thread.h"
 #include "eval/tasks.h"
+#include "trainer/launch.h"
+#include "trainer/ranks.h"
 
 static const char *const tasks[] = {"windows", "documents", "instruct", "choice", NULL};
 
@@ -14,7 +15,7 @@ struct options {
     struct strs sets, stop;
     int task;
     int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
-        retries, max_requests, shots, stride;
+        retries, max_requests, shots, stride, ranks;
     double temperature, top_p, timeout;
 };
 #define AT(m) offsetof(struct options, m)
@@ -55,6 +56,8 @@ static const struct field fields[] = {
     {"stop", FIELD_STRS, AT(stop), "", .help = "instruct: end before this text; may be repeated"},
     {"backend", FIELD_STR, AT(backend), "", .help = "cpu, cuda; default: the run file's"},
     {"threads", FIELD_I64, AT(threads), "", 0, 4096, .help = "0: all; changes no number"},
+    {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
+     .help = "windows, documents: share the work among so many processes; 0: the run file's, 1"},
     {"concurrency", FIELD_I64, AT(concurrency), "4", 1, 1024, .help = "servers: requests at once"},
     {"timeout", FIELD_F64, AT(timeout), "600", 0.01, 86400, .help = "servers: seconds a request"},
     {"retries", FIELD_I64, AT(retries), "2", 0, 100, .help = "servers: further tries"},
@@ -127,13 +130,31 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
     return 0;
 }
 
+static int run_ranks(struct eval_job *j, const struct rendezvous_seat *seat,
+                     int (*task)(const struct eval_job *, FILE *, struct arena *, struct err *),
+                     struct arena *a, struct err *e)
+{
+    struct ranks r;
+    int rc = ranks_join(&r, seat, "eval", e);
+    if (!rc) {
+        j->meet = r.many ? &r.meet : NULL;
+        rc = task(j, stdout, a, e);
+    }
+    rc = ranks_end(&r, rc, e);
+    ranks_release(&r);
+    return rc;
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     static int (*const run_task[])(const struct eval_job *, FILE *, struct arena *,
                                    struct err *) = {eval_windows, eval_documents, eval_instruct,
                                                     eval_choice};
+    struct options *o = opt;
+    struct rendezvous_seat seat;
     struct eval_job j;
-    interrupt_install();
+    bool launched;
+    int status;
     if (make_job(&j, opt, a, e))
         return -1;
     if (j.task == TASK_WINDOWS && !j.shards)
@@ -142,7 +163,19 @@ static int run(void *opt, struct arena *a, struct err *e)
         return err_code(e, EXIT_USAGE, "--task %s needs --items", tasks[j.task]);
     if (j.task == TASK_CHOICE && !j.task_file)
         return err_code(e, EXIT_USAGE, "--task choice needs --task-file");
-    return run_task[j.task](&j, stdout, a, e);
+    bool loss = j.task == TASK_WINDOWS || j.task == TASK_DOCUMENTS;
+    if (!loss && o->ranks > 1)
+        return err_code(e, EXIT_USAGE, "--ranks shares windows and documents, not %s",
+                        tasks[j.task]);
+    if (!loss) {
+        launch_interrupts(NULL);
+        return run_task[j.task](&j, stdout, a, e);
+    }
+    int rc = launch_command(o->ranks, j.c.ranks, &seat, &launched, &status, e);
+    if (rc <= 0)
+        return rc < 0 ? -1 : status;
+    launch_interrupts(launched ? &seat : NULL);
+    return run_ranks(&j, launched ? &seat : NULL, run_task[j.task], a, e);
 }
 
 const struct command cmd_eval = {
@@ -155,7 +188,8 @@ const struct command cmd_eval = {
         "instruct   answers as records; killed, it goes on where it was\n"
         "choice     log-probabilities of the choices of rows, read by a task file; prints acc and\n"
         "           acc_norm by character, byte and token\n\n"
-        "Losses need a checkpoint folder; instruct takes any model. Keys of servers come from the "
+        "Losses need a checkpoint folder; --ranks spreads them over processes (and GPUs), with the "
+        "same\nbits; instruct takes any model. Keys of servers come from the "
         "environment only: OPENAI_API_KEY for openai:, ASSAY_API_KEY for http://.",
     .options = &options_schema,
     .run = run,

@@ -4,7 +4,20 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/thread.h"
 #include "formats/checkpoint.h"
+
+/* Of several ranks on one machine each takes its device, or its share of the cores. */
+static int open_backend(struct local_model *l, const struct local_options *o, struct err *e)
+{
+    bool cpu = o->backend && strcmp(o->backend, "cpu") == 0;
+    int threads = (int)o->threads, device = o->meet && !cpu ? o->meet->local : 0;
+    if (o->meet && !threads) {
+        threads = thread_cpus() / o->meet->local_world;
+        threads = threads > 0 ? threads : 1;
+    }
+    return backend_open(&l->backend, o->backend, device, threads, e);
+}
 
 int local_open(struct local_model *l, const char *dir, const struct local_options *o, struct err *e)
 {
@@ -13,8 +26,7 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
     if (!found)
         return -1;
     l->dir = found;
-    if (gpt2_config_of(l->dir, &l->config, &l->eos, e) ||
-        backend_open(&l->backend, o->backend, 0, (int)o->threads, e))
+    if (gpt2_config_of(l->dir, &l->config, &l->eos, e) || open_backend(l, o, e))
         return -1;
     int64_t batch = o->batch > 0 ? o->batch : o->rows(l->config.context);
     struct gpt2_use use = {.batch = batch, .length = l->config.context, .decode = o->decode};

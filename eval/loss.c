@@ -32,6 +32,7 @@ struct pass {
     struct row_sum *sum;
     size_t nsums, sums_cap;
     struct loss_units *units;
+    int rank, world;
     struct progress *progress;
     double done;
 };
@@ -74,7 +75,11 @@ int64_t loss_rows(int64_t context)
 static void pass_init(struct pass *p, struct gpt2 *m, int64_t most, struct loss_units *units)
 {
     int64_t batch = loss_rows(gpt2_config(m)->context);
-    *p = (struct pass){.m = m, .batch = batch, .most = most, .units = units};
+    *p = (struct pass){.m = m, .batch = batch, .most = most, .units = units, .world = 1};
+    if (units->meet) {
+        p->rank = units->meet->rank;
+        p->world = units->meet->world;
+    }
     p->nq = (most + PAD - 1) / PAD;
     p->q = mem_array((size_t)p->nq, sizeof *p->q);
     p->loss = mem_array((size_t)batch, (size_t)most * sizeof *p->loss);
@@ -119,8 +124,31 @@ static int flush(struct pass *p, struct queue *q, struct err *e)
     }
     q->rows = 0;
     if (p->progress)
-        progress_set(p->progress, p->done, NULL);
+        progress_set(p->progress, p->done * p->world, NULL); /* the others are as far */
     return interrupt_raised() ? err_code(e, EXIT_INCOMPLETE, "interrupted") : 0;
+}
+
+/* The rank that computes a row: as many rows in a row as a pass takes. */
+static int owner_of(const struct pass *p, size_t row)
+{
+    return (int)(row / (size_t)p->batch % (size_t)p->world);
+}
+
+/* Every rank gets the sums of all rows. */
+static int exchange(struct pass *p, struct err *e)
+{
+    size_t n = p->nsums;
+    if (p->world == 1 || !n)
+        return 0;
+    double *mine = mem_array(n, sizeof *mine), *all = mem_array(n * (size_t)p->world, sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        mine[i] = p->sum[i].nats;
+    int rc = rendezvous_gather(p->units->meet, mine, n * sizeof *mine, all, e);
+    for (size_t i = 0; i < n && !rc; i++)
+        p->sum[i].nats = all[(size_t)owner_of(p, i) * n + i];
+    free(mine);
+    free(all);
+    return rc;
 }
 
 /* Queues n positions: x[n], targets y[n] with those before `from` not counted. */
@@ -145,6 +173,10 @@ static int row_add(struct pass *p, size_t unit, const int32_t *x, const int32_t 
         p->sum = mem_grow(p->sum, p->sums_cap * sizeof *p->sum);
     }
     p->sum[p->nsums] = (struct row_sum){.unit = unit};
+    if (owner_of(p, p->nsums) != p->rank) {
+        p->nsums++;
+        return 0;
+    }
     q->row[q->rows++] = p->nsums++;
     return q->rows == p->batch ? flush(p, q, e) : 0;
 }
@@ -155,6 +187,8 @@ static int flush_all(struct pass *p, struct err *e)
     for (int64_t i = p->nq; i-- > 0;)
         if (p->q[i].x && flush(p, &p->q[i], e))
             return -1;
+    if (exchange(p, e))
+        return -1;
     for (size_t i = 0; i < p->nsums; i++)
         p->units->v[p->sum[i].unit].nats += p->sum[i].nats;
     return 0;

@@ -17,6 +17,8 @@
  * the number of its rows, so every forward pass has the same shape: loss_rows() sequences, missing
  * ones filled up, each padded to a multiple of 32 positions by its own length. So a unit's value
  * has the same bits for any --batch (which is not even asked for) and any number of threads.
+ * Ranks take whole passes in turn and then tell each other the sums of their rows, which are added to
+ * the units on every rank in the same order: no bit depends on the number of ranks.
  * Padding is never a target. A loss that is not finite is an error that names the unit.
  */
 #ifndef EVAL_LOSS_H
@@ -29,12 +31,14 @@
 #include "formats/result.h"
 #include "formats/shard.h"
 #include "trainer/gpt2.h"
+#include "trainer/rendezvous.h"
 
 /* Units in order; strings and v live in the arena. */
 struct loss_units {
     struct loss_unit *v;
     size_t n, cap;
     struct arena arena;
+    struct rendezvous *meet; /* set before: ranks that share the work and all get all; NULL: one */
 };
 void loss_units_release(struct loss_units *u);
 

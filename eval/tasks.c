@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -45,6 +46,12 @@ static void loss_facts(struct stage *st, const struct loss_units *u, const struc
 static void put_text(struct json *o, const char *key, struct str v)
 {
     json_put(o, key, json_of_str(v));
+}
+
+/* Of several ranks one writes and speaks. */
+static bool writes(const struct eval_job *j)
+{
+    return !j->meet || j->meet->rank == 0;
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
@@ -119,9 +126,10 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
 {
     struct local_model l = {0};
     struct tokens t = {0};
-    struct loss_units u = {0};
+    struct loss_units u = {.meet = j->meet};
     struct loss_totals totals;
-    struct local_options lo = {.backend = j->backend, .threads = j->threads, .rows = loss_rows};
+    struct local_options lo = {
+        .backend = j->backend, .threads = j->threads, .rows = loss_rows, .meet = j->meet};
     int rc = -1;
     if (tokens_open(&t, j->shards, "test", e) || local_open(&l, j->model, &lo, e) ||
         check_vocab(j, &t, &l, e))
@@ -131,8 +139,13 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
                            .window = j->window ? j->window : l.config.context,
                            .stride = j->stride,
                            .eot = t.info.eot};
-    if (loss_windows(l.m, &t, &s, &u, &totals, e) ||
-        windows_facts(st, &t, &s, &u, &totals, l.config.vocab, a, e) ||
+    if (loss_windows(l.m, &t, &s, &u, &totals, e))
+        goto out;
+    if (!writes(j)) {
+        rc = 0;
+        goto out;
+    }
+    if (windows_facts(st, &t, &s, &u, &totals, l.config.vocab, a, e) ||
         write_units(j->out, &u, e) || stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
     double nll = totals.nats / (double)totals.tokens;
@@ -159,6 +172,28 @@ static int begin(struct stage *st, const char *task, const struct eval_job *j,
     return *checkpoint ? stage_input(st, *checkpoint, e) : -1;
 }
 
+/* 1: there is work, 0: up to date, -1 error. All ranks hear it from rank 0, and whether they were asked
+ * the same. */
+static int may_begin(const struct eval_job *j, struct stage *st, struct err *e)
+{
+    struct {
+        char asked[SHA256_HEX];
+        int fresh;
+    } mine = {0}, first;
+    if (!j->meet)
+        return stage_fresh(st) ? 0 : stage_start(st, e) ? -1 : 1;
+    sha256_hex(buf_str(&st->key_text), mine.asked);
+    mine.fresh = writes(j) && stage_fresh(st);
+    if (writes(j) && !mine.fresh && stage_start(st, e))
+        return -1;
+    first = mine;
+    if (rendezvous_share(j->meet, 0, &first, sizeof first, e))
+        return -1;
+    if (strcmp(first.asked, mine.asked) != 0)
+        return err_set(e, "this rank was asked for another loss, checkpoint or text than rank 0");
+    return !first.fresh;
+}
+
 int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err *e)
 {
     struct stage st;
@@ -171,7 +206,9 @@ int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err
     stage_setting(&st, "window", arena_printf(a, "%lld", (long long)j->window));
     if (j->stride)
         stage_setting(&st, "stride", arena_printf(a, "%lld", (long long)j->stride));
-    rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : windows_work(j, &st, to, a, e);
+    rc = may_begin(j, &st, e);
+    if (rc > 0)
+        rc = windows_work(j, &st, to, a, e);
 out:
     stage_release(&st);
     return rc;
@@ -232,13 +269,18 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
 {
     struct local_model l = {0};
     struct vocab v = {0};
-    struct documents_result r = {0};
-    struct local_options lo = {.backend = j->backend, .threads = j->threads, .rows = loss_rows};
+    struct documents_result r = {.units.meet = j->meet};
+    struct local_options lo = {
+        .backend = j->backend, .threads = j->threads, .rows = loss_rows, .meet = j->meet};
     struct str path = str_z(j->items);
     int rc = -1;
     if (local_open(&l, j->model, &lo, e) || local_vocab(&l, j->vocab, &v, e) ||
         documents_run(&l, &v, (struct strs){&path, 1}, &r, e))
         goto out;
+    if (!writes(j)) {
+        rc = 0;
+        goto out;
+    }
     if (r.replaced)
         log_warn("%lld documents had bad UTF-8, read as U+FFFD", (long long)r.replaced);
     documents_facts(st, &r, &l, &v, a);
@@ -261,7 +303,9 @@ int eval_documents(const struct eval_job *j, FILE *to, struct arena *a, struct e
     if (begin(&st, "documents", j, &checkpoint, a, e) || stage_input(&st, j->items, e) ||
         (j->vocab && stage_input(&st, j->vocab, e)))
         goto out;
-    rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : documents_work(j, &st, to, a, e);
+    rc = may_begin(j, &st, e);
+    if (rc > 0)
+        rc = documents_work(j, &st, to, a, e);
 out:
     stage_release(&st);
     return rc;

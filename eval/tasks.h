@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "formats/manifest.h"
 #include "formats/run.h"
+#include "trainer/rendezvous.h"
 
 enum eval_task { TASK_WINDOWS, TASK_DOCUMENTS, TASK_INSTRUCT, TASK_CHOICE, TASK_NONE };
 
@@ -34,6 +35,7 @@ struct eval_job {
     /* choice: task file; few-shot rows and how many; where to leave the items as asked (or NULL) */
     const char *task_file, *shots_from, *items_out;
     int64_t shots;
+    struct rendezvous *meet; /* ranks that share a loss; NULL: one */
 };
 int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err *e);
 int eval_documents(const struct eval_job *j, FILE *to, struct arena *a, struct err *e);

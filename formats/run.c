@@ -216,6 +216,9 @@ static const struct field eval_config_fields[] = {
     {"top_p", FIELD_F64, AT(top_p), "1", 0, 1,
      .help = "sample among the likeliest tokens of this total probability"},
     {"seed", FIELD_I64, AT(seed), "1", 0, MOST_COUNT, .help = "seed of sampling"},
+    {"ranks", FIELD_I64, AT(ranks), "1", 1, 4096,
+     .help = "processes on this machine that share a loss; changes no number",
+     .flags = FIELD_VOLATILE},
     {0},
 };
 #undef AT

@@ -1,8 +1,5 @@
 /* cmd_train: options of `assay train`. */
-#include <signal.h>
-
 #include "base/command.h"
-#include "base/thread.h"
 #include "trainer/launch.h"
 #include "trainer/train.h"
 
@@ -42,22 +39,12 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct train_options t = {&r,        str_dup(a, o->shards),     str_dup(a, o->out),
                               o->resume, o->hardware.n ? &h : NULL, NULL};
     struct rendezvous_seat seat;
-    int64_t ranks = o->ranks ? o->ranks : r.train.ranks;
-    if (o->ranks > 1 && rendezvous_told())
-        return err_code(
-            e, EXIT_USAGE,
-            "--ranks %lld starts ranks, but mpirun, srun or WORLD_SIZE says that this is "
-            "one already",
-            (long long)o->ranks);
-    if (ranks > 1 && !rendezvous_told()) {
-        int status, rc = launch_ranks((int)ranks, &seat, &status, e);
-        if (rc <= 0)
-            return rc < 0 ? -1 : status;
-        t.seat = &seat;
-    }
-    interrupt_install();
-    if (t.seat && seat.rank) /* the terminal's goes to rank 0, which tells */
-        signal(SIGINT, SIG_IGN);
+    bool launched;
+    int status, rc = launch_command(o->ranks, r.train.ranks, &seat, &launched, &status, e);
+    if (rc <= 0)
+        return rc < 0 ? -1 : status;
+    t.seat = launched ? &seat : NULL;
+    launch_interrupts(t.seat);
     return train_run(&t, e);
 }
 

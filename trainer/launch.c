@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/thread.h"
 
 /* From the first bad end until what is left is killed, in seconds: the ranks had their time. */
 #define LEFT 10.0
@@ -184,4 +185,29 @@ int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct er
     free(l.hub);
     free(l.far);
     return rc;
+}
+
+int launch_command(int64_t wanted, int64_t usual, struct rendezvous_seat *seat, bool *launched,
+                   int *status, struct err *e)
+{
+    int64_t ranks = wanted ? wanted : usual;
+    bool told = rendezvous_told();
+    *launched = false;
+    if (wanted > 1 && told)
+        return err_code(
+            e, EXIT_USAGE,
+            "--ranks %lld starts ranks, but mpirun, srun or WORLD_SIZE says that this is "
+            "one already",
+            (long long)wanted);
+    if (ranks <= 1 || told)
+        return 1;
+    *launched = true;
+    return launch_ranks((int)ranks, seat, status, e);
+}
+
+void launch_interrupts(const struct rendezvous_seat *seat)
+{
+    interrupt_install();
+    if (seat && seat->rank)
+        signal(SIGINT, SIG_IGN);
 }

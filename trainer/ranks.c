@@ -13,7 +13,8 @@
 
 #define MOST_TEXT ((int64_t)1 << 20)
 
-int ranks_join(struct ranks *r, const struct rendezvous_seat *seat, struct err *e)
+int ranks_join(struct ranks *r, const struct rendezvous_seat *seat, const char *command,
+               struct err *e)
 {
     struct rendezvous_options o = {.seat = seat};
     *r = (struct ranks){0};
@@ -25,7 +26,7 @@ int ranks_join(struct ranks *r, const struct rendezvous_seat *seat, struct err *
     if (!r->many)
         return 0;
     if (r->meet.rank)
-        log_open("train", LOG_QUIET);
+        log_open(command, LOG_QUIET);
     log_info("%d ranks, %d of them on %s (%s)", r->meet.world, r->meet.local_world, r->meet.host,
              r->meet.way);
     return 0;

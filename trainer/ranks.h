@@ -1,4 +1,4 @@
-/* ranks: what the ranks of a training run agree on, over trainer/rendezvous.h and trainer/comm.h.
+/* ranks: what the ranks of a training run, or of an evaluation, agree on, over trainer/rendezvous.h and trainer/comm.h.
  *
  * With one rank every call is done at once and changes nothing. Sums are taken in rank order from the
  * same numbers on every rank, so decisions made from them are the same everywhere. Rank 0 speaks and
@@ -22,8 +22,10 @@ struct ranks {
     bool agreed; /* the failure is the same on all ranks: nobody has to be told */
 };
 
-/* Meets the others; seat NULL: by the environment. Ranks but 0 fall silent. */
-int ranks_join(struct ranks *r, const struct rendezvous_seat *seat, struct err *e);
+/* Meets the others; seat NULL: by the environment. Ranks but 0 fall silent; command: as they are called
+ * when they must speak. */
+int ranks_join(struct ranks *r, const struct rendezvous_seat *seat, const char *command,
+               struct err *e);
 /* text: lines "key = value" of everything that must be the same. Fails on all ranks, naming the rank,
  * its host and the first line that differs. */
 int ranks_same(struct ranks *r, struct str text, struct err *e);

@@ -534,7 +534,7 @@ int train_run(const struct train_options *o, struct err *e)
     struct trainer t = {.o = o, .model = o->run->model, .c = o->run->train};
     int rc = -1, fresh = 0, resumed = 0;
     bool began = false;
-    if (ranks_join(&t.ranks, o->seat, e) || prepare(&t, e) || train_same(&t, e))
+    if (ranks_join(&t.ranks, o->seat, "train", e) || prepare(&t, e) || train_same(&t, e))
         goto out;
     bool first = ranks_first(&t.ranks);
     if (first && (stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||

@@ -50,13 +50,13 @@ for key in slice vocab context window precision; do
 done
 ok "and its identity is in the manifest" grep -q '"context": 48' "$tmp/e/w.msgpack.manifest.json"
 same=yes
-for o in "--batch 1" "--batch 64" "--threads 2"; do
+for o in "--batch 1" "--batch 64" "--threads 2" "--ranks 2" "--ranks 3 --backend cpu"; do
     # shellcheck disable=SC2086
     quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w2.msgpack" $o
     cmp "$tmp/e/w.msgpack" "$tmp/e/w2.msgpack" || same="no: $o"
     rm -f "$tmp"/e/w2*
 done
-is "$same" yes "the same bytes for any batch and number of threads"
+is "$same" yes "the same bytes for any batch and number of threads and ranks"
 quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w.msgpack"
 ok "a second run does nothing" grep -q 'up to date' "$tmp/err"
 quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w3.msgpack" --start 100 --tokens 130
@@ -71,6 +71,15 @@ ok "prints bits per byte and the distance to the oracle" grep -q '^documents: bi
 is "$(sum "$tmp/e/d.msgpack" tokens)" "$test_tokens" "ids and ends are counted: as many as the shard has with its EOTs"
 is "$(sum "$tmp/e/d.msgpack" bytes)" "$(sum "$tmp/e/w.msgpack" bytes)" "per byte of the same texts"
 is "$("$ASSAY" cat "$tmp/e/d.msgpack" | grep -c oracle_bits)" "$(wc -l < "$tmp/d/test.jsonl")" "with each document's oracle"
+for r in 2 5; do
+    quiet "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/d$r.msgpack" --ranks $r
+    ok "documents on $r ranks: the same bytes" cmp "$tmp/e/d.msgpack" "$tmp/e/d$r.msgpack"
+    ok "one line of output" [ "$(wc -l <"$tmp/out")" = 1 ]
+done
+ok "ranks that are asked for different losses are told" fails 1 "rank 1 on .*another loss" bash -c '
+    one() { RANK=$1 WORLD_SIZE=2 ASSAY_RENDEZVOUS="$4" "$ASSAY" eval --quiet --task windows --model "$2" --shards "$3" --out "$5" --start $1; }
+    one 1 "$@" 2>/dev/null & one 0 "$@"' x "$tmp/m" "$tmp/s" "$tmp/meet" "$tmp/e/other.msgpack"
+ok "choices are not shared" fails 2 "shares windows and documents" "$ASSAY" eval --task choice "${run[@]}" --items x --task-file piqa --out "$tmp/e/x.msgpack" --ranks 2
 sed 's/"oracle_bits":[0-9.]*/"oracle_bits":9999/' "$tmp/d/test.jsonl" > "$tmp/leak.jsonl"
 ok "a loss below what is possible is an error" fails 1 "below what any model can reach" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/leak.jsonl" --out "$tmp/e/leak.msgpack"
 ok "and leaves no result" [ ! -e "$tmp/e/leak.msgpack" ]
