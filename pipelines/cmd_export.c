@@ -72,6 +72,16 @@ static int run(void *opt, struct arena *a, struct err *e)
         return err_set(e, "--report %.*s: there is no such file", STR_ARG(o->report));
     if (ledger_load(&l, o->results, e) != 0)
         return -1;
+    size_t kept = 0;
+    for (size_t i = 0; i < l.n; i++) {
+        if (ledger_unreadable(&l.v[i])) {
+            log_warn("%.*s is left out: it could not be read", STR_ARG(l.v[i].run));
+            continue;
+        }
+        l.v[kept] = l.v[i];
+        l.path[kept++] = l.path[i];
+    }
+    l.n = kept;
     int rc = mlflow ? to_mlflow(o, &l, a, e) : to_tensorboard(o, &l, a, e);
     ledger_release(&l);
     return rc ? -1 : EXIT_DONE;

@@ -158,7 +158,7 @@ int compare_runs(struct comparison *c, const struct result *runs, size_t n,
     *c = (struct comparison){.run = runs, .nruns = n, .o = *o};
     if (n == 0)
         return err_code(e, EXIT_USAGE, "no results were given");
-    while (c->baseline + 1 < n && runs[c->baseline].metrics.n == 0)
+    while (!o->first && c->baseline + 1 < n && runs[c->baseline].metrics.n == 0)
         c->baseline++; /* the first that was measured */
     if (o->baseline) {
         c->baseline = 0;

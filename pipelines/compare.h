@@ -71,9 +71,10 @@ struct compared_metric {
     double floor; /* oracle bits per byte; NaN: unknown */
 };
 struct compare_options {
-    const char *baseline; /* name of a run; NULL: the first */
+    const char *baseline; /* name of a run; NULL: the first that was measured */
     const char *seed_sd;  /* group whose seed sd is borrowed; NULL: none */
     bool allow;
+    bool first;          /* without a name the baseline is the first, measured or not */
     double level;        /* 0.95 */
     struct strs columns; /* of the table of runs; none: the usual ones */
 };

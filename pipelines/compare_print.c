@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "pipelines/compare.h"
+#include "pipelines/ledger.h"
 #include "pipelines/runs_table.h"
 
 /* Digits after the point so that an interval's half width shows two figures. */
@@ -52,17 +53,23 @@ static const char *value_groups(const struct comparison *c, const char *const *v
     return s;
 }
 
-/* The values of one option; true if they differ. */
+/* The values of one option; true if they differ. Of what could not be read none is known. */
 static bool option_values(const struct comparison *c, size_t at, const struct field *k,
                           const char **value, struct arena *a)
 {
     bool differs = false;
+    const char *first = NULL;
     for (size_t i = 0; i < c->nruns; i++) {
         struct buf b = {0};
+        if (ledger_unreadable(&c->run[i])) {
+            value[i] = "?";
+            continue;
+        }
         field_text(k, (const char *)&c->run[i].config + at, &b);
         value[i] = arena_strdup(a, b.p ? b.p : "");
         buf_release(&b);
-        differs = differs || strcmp(value[i], value[0]) != 0;
+        first = first ? first : value[i];
+        differs = differs || strcmp(value[i], first) != 0;
     }
     return differs;
 }

@@ -259,7 +259,7 @@ int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
              size_t ncandidates, int64_t looks, struct err *e)
 {
     struct comparison c = {0};
-    struct compare_options o = {.level = 0.95};
+    struct compare_options o = {.level = 0.95, .first = true};
     size_t n = nbaseline + ncandidates;
     *g = (struct gate){0};
     for (size_t i = 0; i < nrules; i++)

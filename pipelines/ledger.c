@@ -235,7 +235,7 @@ static int add_unreadable(struct result *r, const char *path, struct arena *a, s
     if (schema_defaults(&result_schema, r, a, e) != 0)
         return -1;
     log_warn("%s", why.msg);
-    r->run = str_z(arena_strdup(a, path_base(path_dir(a, path))));
+    r->run = str_z(arena_strdup(a, path_base(file_is_dir(path) ? path : path_dir(a, path))));
     r->status = str_printf(a, "unreadable: %s", why.msg);
     return 0;
 }
@@ -252,6 +252,11 @@ static bool read_before(struct ledger *l, const char *path)
     if (!added && l->again++ == 0)
         l->first_again = arena_strdup(&l->arena, path);
     return !added;
+}
+
+bool ledger_unreadable(const struct result *r)
+{
+    return str_starts(r->status, "unreadable: ");
 }
 
 static int add(struct ledger *l, const char *path, bool whole, bool one_of_many, struct err *e)

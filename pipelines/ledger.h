@@ -41,6 +41,8 @@ int ledger_fill(struct ledger *l, struct err *e);
  * "PANEL pass N". Runs must be whole; a panel that judged none of them is an error. */
 int ledger_panel(struct ledger *l, const char *dir, struct err *e);
 void ledger_release(struct ledger *l);
+/* One of a folder that could not be read: nothing of it is known but its name. */
+bool ledger_unreadable(const struct result *r);
 
 /* The journal of notes that belongs to a result file or run folder. */
 char *ledger_notes_path(const char *path, struct arena *a);

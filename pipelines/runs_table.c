@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "pipelines/ledger.h"
 #include "pipelines/query.h"
 
 const char *show_count(struct arena *a, double v)
@@ -95,15 +96,16 @@ void runs_table(const struct result *v, size_t n, enum table_format f, const cha
     table_row(&t, head);
     for (size_t i = 0; i < n; i++) {
         const struct result *r = &v[i];
+        bool known = !ledger_unreadable(r);
         struct str commit = r->software.commit;
         commit.n = commit.n > 8 ? 8 : commit.n;
         const char *cells[] = {
             show_str(a, r->run),
             show_str(a, r->group),
-            arena_printf(a, "%lld", (long long)r->seed),
+            known ? arena_printf(a, "%lld", (long long)r->seed) : "-",
             r->parameters > 0 ? show_count(a, (double)r->parameters) : "-",
-            show_count(a, (double)r->tokens),
-            arena_printf(a, "%lld", (long long)r->steps),
+            known ? show_count(a, (double)r->tokens) : "-",
+            known ? arena_printf(a, "%lld", (long long)r->steps) : "-",
             show_seconds(a, r->timing.train_seconds),
             show_count(a, r->timing.tokens_per_second),
             show_cost(a, r->cost_train, r),

@@ -58,6 +58,11 @@ ok "which is left as it was" cmp "$f" "$tmp/keep"
 "$ASSAY" export --to tensorboard --out "$tmp/tb2" "$tmp/r" "$tmp/r2" --quiet
 is "$? $(ls "$tmp/tb2" | tr '\n' ' ')" "0 golden golden#2 " "two at once get folders of their own"
 ok "--replace writes over it" "$ASSAY" export --to tensorboard --out "$tmp/tb" --replace "$tmp/r2" --quiet
+mkdir -p "$tmp/r3/good" "$tmp/r3/bad"
+cp "$tmp/r/golden/result.msgpack" "$tmp/r3/good/"
+head -c 300 "$tmp/r/golden/result.msgpack" > "$tmp/r3/bad/result.msgpack"
+"$ASSAY" export --to tensorboard --out "$tmp/tb3" "$tmp/r3" 2> "$tmp/err"
+is "$? $(ls "$tmp/tb3") $(grep -c 'bad is left out: it could not be read' "$tmp/err")" "0 golden 1" "a result that cannot be read is left out and named"
 "$ASSAY" export --to tensorboard "$tmp/r" > "$tmp/log" 2>&1
 is $? 2 "without --out it is refused"
 

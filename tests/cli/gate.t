@@ -66,6 +66,11 @@ gate --rule "bits not_worse_by 0.01 at 95%" "$tmp/same.msgpack"
 is "$? $(grep -c 'bits was not measured; there are: bits_byte/documents, acc_exact/instruct' "$tmp/err")" "3 1" "a metric that nobody has is named with those there are"
 gate --rule "$rule" "$tmp/base.msgpack"
 is "$? $(grep -c 'held against itself it passes whatever it is' "$tmp/err")" "0 1" "a run that is held against itself is warned of"
+"$make" "$tmp/unmeasured.msgpack" unmeasured g 9 items=0
+"$ASSAY" gate --undecided=pass --baseline "$tmp/unmeasured.msgpack" --rule "$rule" "$tmp/bad.msgpack" > "$tmp/out" 2> "$tmp/err"
+is "$? $(grep -c 'bits_byte was not measured on the baseline' "$tmp/err")" "3 1" "a baseline that was not measured is not replaced by another run"
+"$ASSAY" gate --baseline "$tmp/unmeasured.msgpack" --baseline "$tmp/base.msgpack" --rule "$rule" "$tmp/same.msgpack" > "$tmp/out" 2> "$tmp/err"
+is $? 3 "not even by the second baseline"
 "$ASSAY" help gate > "$tmp/out"
 ok "help: an option beside positional words takes one value, and may repeat" grep -qE '^  --baseline TEXT +.*\(may repeat\)$' "$tmp/out"
 
