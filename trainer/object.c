@@ -7,6 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/hash.h"
+#include "trainer/rendezvous.h"
+
+/* What objects call beyond what every program has: named here, because a static library gives a
+ * program only what something asks for, and an object that lacks one name does not load. */
+typedef void (*any_function)(void);
+__attribute__((used)) static const any_function needed[] = {
+    (any_function)hash64,           (any_function)clock_system,
+    (any_function)rendezvous_share, (any_function)rendezvous_gather,
+    (any_function)rendezvous_why,   (any_function)rendezvous_failed,
+};
+
 /* The folder of the shared objects: the running program's own, or $ASSAY_LIBDIR. */
 static int folder(char *out, size_t n, struct err *e)
 {

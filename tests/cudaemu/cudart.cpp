@@ -28,7 +28,8 @@ struct Work {
     void (*call)(void *);
     void *arg;
     void (*drop)(void *);
-    cudaStream_t other; /* a wait: until so many of another stream are done */
+    bool (*ready)(void *); /* NULL: always */
+    cudaStream_t other;    /* a wait: until so many of another stream are done */
     uint64_t at;
 };
 struct CUstream_st {
@@ -127,6 +128,17 @@ void check_pointer(const char *kernel, int argument, const void *p)
              m->device, current);
 }
 
+void check_range(const char *what, const void *p, size_t n)
+{
+    check_pointer(what, 0, p);
+    std::lock_guard<std::recursive_mutex> l(lock);
+    const Memory *m = find(p);
+    if (!n)
+        return;
+    if (!m || (uintptr_t)p + n > (uintptr_t)m->base + m->mapped - (m->host ? 0 : PAGE))
+        fail("%s: %zu bytes at %p do not fit device memory of %zu", what, n, p, m ? m->n : 0);
+}
+
 /* ---- CUEMU_GUARD ---- */
 
 static void protect(int how)
@@ -161,16 +173,32 @@ static cudaStream_t stream_of(cudaStream_t s)
     return &legacy[current];
 }
 
-static void drain(cudaStream_t s, uint64_t upto)
+static bool is_ready(const Work &w)
+{
+    Access a;
+    return w.ready(w.arg);
+}
+
+/* Runs a stream's work; false when it is held up by work that is not ready and nobody is to wait. */
+static bool drain(cudaStream_t s, uint64_t upto, bool wait = true)
 {
     while (s->done < upto && !s->queue.empty()) {
         if (s->busy)
             fail("streams wait for each other in a circle");
         s->busy = true;
         Work w = s->queue.front();
+        bool go = !w.other || drain(w.other, w.at, wait);
+        while (go && w.ready && !is_ready(w)) {
+            struct timespec moment = {0, 50000};
+            go = wait;
+            if (wait)
+                nanosleep(&moment, nullptr);
+        }
+        if (!go) {
+            s->busy = false;
+            return false;
+        }
         s->queue.pop_front();
-        if (w.other)
-            drain(w.other, w.at);
         if (w.call) {
             Access a;
             w.call(w.arg);
@@ -180,6 +208,7 @@ static void drain(cudaStream_t s, uint64_t upto)
         s->done++;
         s->busy = false;
     }
+    return true;
 }
 
 static void drain_all()
@@ -204,7 +233,12 @@ static void push(cudaStream_t stream, const Work &w)
 
 void enqueue(cudaStream_t stream, void (*call)(void *), void *arg, void (*drop)(void *))
 {
-    push(stream, Work{call, arg, drop, nullptr, 0});
+    push(stream, Work{call, arg, drop, nullptr, nullptr, 0});
+}
+void enqueue_when(cudaStream_t stream, bool (*ready)(void *), void (*call)(void *), void *arg,
+                  void (*drop)(void *))
+{
+    push(stream, Work{call, arg, drop, ready, nullptr, 0});
 }
 
 struct Launch {
@@ -460,6 +494,16 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
     streams.push_back(*s);
     return cudaSuccess;
 }
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *most)
+{
+    *least = 0;
+    *most = -5;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int)
+{
+    return cudaStreamCreateWithFlags(s, flags);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     Lock l(lock);
@@ -515,7 +559,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t e, unsigned)
 {
     Lock l(lock);
     if (e->stream)
-        push(stream, Work{nullptr, nullptr, nullptr, e->stream, e->at});
+        push(stream, Work{nullptr, nullptr, nullptr, nullptr, e->stream, e->at});
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
@@ -525,9 +569,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
         drain(e->stream, e->at);
     return cudaSuccess;
 }
+/* A question is no wait; but who asks again and again sees work go on. */
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
     Lock l(lock);
+    if (e->stream && e->stream->done < e->at)
+        drain(e->stream, e->at, false);
     return !e->stream || e->stream->done >= e->at ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b)

@@ -89,6 +89,11 @@ void check_pointer(const char *kernel, int argument, const void *p);
 void launch(const char *name, const void *kernel, dim3 blocks, dim3 threads, size_t dynamic,
             cudaStream_t stream, void (*call)(void *), void *arg, void (*drop)(void *));
 void enqueue(cudaStream_t stream, void (*call)(void *), void *arg, void (*drop)(void *));
+/* Work that may have to wait for other processes: it is called when ready says so. */
+void enqueue_when(cudaStream_t stream, bool (*ready)(void *), void (*call)(void *), void *arg,
+                  void (*drop)(void *));
+/* Like check_pointer, and the n bytes behind p must be there. */
+void check_range(const char *what, const void *p, size_t n);
 const char *wild_access(const void *p); /* a sentence about an address, or nullptr */
 void check_borders(const char *kernel);
 

@@ -1,4 +1,4 @@
-/* test_comm: one conformance suite for every comm: self, shm, mpi.
+/* test_comm: one conformance suite for every comm: self, shm, mpi; with ASSAY_BACKEND=cuda nccl alone.
  *
  * Ranks are processes: launched by the test, or by mpirun, which runs this program again. Each rank
  * checks every case; rank 0 gathers what they found and tells the test a line a case. Sums are
@@ -17,9 +17,13 @@
 #include "trainer/launch.h"
 #include "trainer/ops.h"
 
+/* Two pieces of the backend's memory, room for the largest case. */
+enum { ROOM = 20 << 20 };
 struct suite {
     struct comm c;
     struct backend b;
+    char *mem[2];
+    bool host_first; /* ask comm's queue for its end before the backend's */
     struct rendezvous *meet;
     FILE *out; /* rank 0 */
     char bad[200];
@@ -149,13 +153,47 @@ static void report(struct suite *s, const char *name)
     s->bad[0] = 0;
 }
 
+/* The n values v at `at` bytes of piece k of the backend's memory; NULL: zeros. */
+static struct tensor give(struct suite *s, int k, size_t at, enum dtype t, const void *v, int64_t n)
+{
+    struct tensor x = tensor_1d(t, s->mem[k] + at, n);
+    if (at + tensor_bytes(&x) > ROOM)
+        bad(s, "the test's memory is too small");
+    else if (v)
+        op_put(&s->b, &x, v);
+    else
+        op_zero(&s->b, &x);
+    return x;
+}
+
+/* Is the tensor on the backend equal to what is wanted? */
+static void compare(struct suite *s, const struct tensor *x, const void *want, const char *what)
+{
+    struct err e = {0};
+    void *v = calloc(1, tensor_bytes(x) + 1);
+    op_get(&s->b, v, x);
+    if (op_sync(&s->b, &e))
+        bad(s, e.msg);
+    else
+        equal(s, v, want, tensor_bytes(x), what);
+    free(v);
+}
+
+/* Either queue may be asked first; which one is late then shows what waits for it. */
+static void settle(struct suite *s, ticket t)
+{
+    s->c.ops->wait(&s->c, t);
+    if (s->host_first)
+        finish(s);
+}
+
 static void all_reduce(struct suite *s, enum dtype t, int64_t n)
 {
     void *v = filled(t, s->c.rank, 0, n), *want = wanted(t, s->c.world, 0, n);
-    struct tensor x = tensor_1d(t, v, n);
-    s->c.ops->wait(&s->c, s->c.ops->all_reduce(&s->c, &x, 0));
+    struct tensor x = give(s, 0, 0, t, v, n);
+    settle(s, s->c.ops->all_reduce(&s->c, &x, op_mark(&s->b)));
+    compare(s, &x, want, "all_reduce is no sum in rank order");
     finish(s);
-    equal(s, v, want, tensor_bytes(&x), "all_reduce is no sum in rank order");
     free(v);
     free(want);
 }
@@ -163,37 +201,31 @@ static void all_reduce(struct suite *s, enum dtype t, int64_t n)
 static void reduce_scatter(struct suite *s, enum dtype t, int64_t n, bool own)
 {
     int64_t all = n * s->c.world, at = n * s->c.rank;
-    char *v = filled(t, s->c.rank, 0, all), *apart = calloc((size_t)n + 1, 8);
-    void *want = wanted(t, s->c.world, at, n);
-    struct tensor whole = tensor_1d(t, v, all), part = tensor_1d(t, apart, n);
+    void *v = filled(t, s->c.rank, 0, all), *want = wanted(t, s->c.world, at, n);
+    struct tensor whole = give(s, 0, 0, t, v, all), part = give(s, 1, 0, t, NULL, n);
     if (own)
-        part.data = v + (size_t)at * dtype_size(t);
-    s->c.ops->wait(&s->c, s->c.ops->reduce_scatter(&s->c, &part, &whole, 0));
+        part.data = s->mem[0] + (size_t)at * dtype_size(t);
+    settle(s, s->c.ops->reduce_scatter(&s->c, &part, &whole, op_mark(&s->b)));
+    compare(s, &part, want, "reduce_scatter gives another share");
     finish(s);
-    equal(s, part.data, want, tensor_bytes(&part), "reduce_scatter gives another share");
     free(v);
-    free(apart);
     free(want);
 }
 
 static void all_gather(struct suite *s, enum dtype t, int64_t n, bool own)
 {
-    int64_t all = n * s->c.world;
-    char *v = calloc((size_t)all + 1, 8), *mine = filled(t, s->c.rank, 0, n);
-    struct tensor whole = tensor_1d(t, v, all), part = tensor_1d(t, mine, n);
-    size_t bytes = tensor_bytes(&part);
-    if (own) {
-        part.data = v + (size_t)s->c.rank * bytes;
-        memcpy(part.data, mine, bytes);
-    }
-    s->c.ops->wait(&s->c, s->c.ops->all_gather(&s->c, &whole, &part, 0));
-    finish(s);
+    size_t bytes = (size_t)n * dtype_size(t);
+    void *mine = filled(t, s->c.rank, 0, n);
+    struct tensor whole = give(s, 0, 0, t, NULL, n * s->c.world);
+    struct tensor part = give(s, !own, own ? (size_t)s->c.rank * bytes : 0, t, mine, n);
+    settle(s, s->c.ops->all_gather(&s->c, &whole, &part, op_mark(&s->b)));
     for (int r = 0; r < s->c.world; r++) {
         void *want = filled(t, r, 0, n);
-        equal(s, v + (size_t)r * bytes, want, bytes, "all_gather gives other parts");
+        struct tensor of = tensor_1d(t, s->mem[0] + (size_t)r * bytes, n);
+        compare(s, &of, want, "all_gather gives other parts");
         free(want);
     }
-    free(v);
+    finish(s);
     free(mine);
 }
 
@@ -201,10 +233,10 @@ static void broadcast(struct suite *s, enum dtype t, int64_t n)
 {
     for (int root = 0; root < s->c.world; root++) {
         void *v = filled(t, s->c.rank, root, n), *want = filled(t, root, root, n);
-        struct tensor x = tensor_1d(t, v, n);
-        s->c.ops->wait(&s->c, s->c.ops->broadcast(&s->c, &x, root, 0));
+        struct tensor x = give(s, 0, 0, t, v, n);
+        settle(s, s->c.ops->broadcast(&s->c, &x, root, op_mark(&s->b)));
+        compare(s, &x, want, "broadcast gives other values");
         finish(s);
-        equal(s, v, want, tensor_bytes(&x), "broadcast gives other values");
         free(v);
         free(want);
     }
@@ -214,22 +246,21 @@ static void broadcast(struct suite *s, enum dtype t, int64_t n)
 static void queue(struct suite *s)
 {
     enum { MANY = 20, N = 5000 };
-    void *v[MANY];
     struct tensor x[MANY];
     ticket t[MANY];
     for (int i = 0; i < MANY; i++) {
-        v[i] = filled(DTYPE_F32, s->c.rank, i, N);
-        x[i] = tensor_1d(DTYPE_F32, v[i], N);
-        t[i] = s->c.ops->all_reduce(&s->c, &x[i], 0);
+        void *v = filled(DTYPE_F32, s->c.rank, i, N);
+        x[i] = give(s, 0, (size_t)i * N * sizeof(float), DTYPE_F32, v, N);
+        t[i] = s->c.ops->all_reduce(&s->c, &x[i], op_mark(&s->b));
+        free(v);
     }
     s->c.ops->wait(&s->c, t[9]);
     for (int i = 0; i < MANY; i++) {
         void *want = wanted(DTYPE_F32, s->c.world, i, N);
         if (i == 10)
             finish(s);
-        equal(s, v[i], want, N * sizeof(float), i < 10 ? "done after its wait" : "after sync");
+        compare(s, &x[i], want, i < 10 ? "done after its wait" : "after sync");
         free(want);
-        free(v[i]);
     }
     if (!(s->c.waited >= 0 && s->c.waited < 600))
         bad(s, "the time waited is no time");
@@ -264,9 +295,8 @@ static int reopen(struct suite *s, const char *name)
 /* After a refusal a comm is of no more use: each case opens a new one. */
 static void refusals(struct suite *s, const char *name)
 {
-    float v[64] = {0}, w[64] = {0};
-    struct tensor t = tensor_1d(DTYPE_F32, v, 8), i = tensor_1d(DTYPE_I32, w, 8);
-    struct tensor three = tensor_1d(DTYPE_F32, w, 3);
+    struct tensor t = give(s, 0, 0, DTYPE_F32, NULL, 8), i = give(s, 1, 0, DTYPE_I32, NULL, 8);
+    struct tensor three = tensor_1d(DTYPE_F32, s->mem[1], 3);
     int world = s->c.world;
     s->c.ops->broadcast(&s->c, &t, world, 0);
     expect(s, "broadcast from rank", "");
@@ -302,11 +332,13 @@ static void sums(struct suite *s, enum dtype t)
 {
     static const int64_t sizes[] = {1, 2, 7, 1000, 300001};
     char name[80];
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        all_reduce(s, t, sizes[i]);
-        reduce_scatter(s, t, sizes[i], true);
+    for (size_t i = 0; i < 2 * (sizeof sizes / sizeof *sizes); i++) {
+        int64_t n = sizes[i / 2];
+        s->host_first = i & 1;
+        all_reduce(s, t, n);
+        reduce_scatter(s, t, n, true);
         if (s->c.world > 1)
-            reduce_scatter(s, t, sizes[i], false);
+            reduce_scatter(s, t, n, false);
     }
     snprintf(name, sizeof name, "%s %s: sums in rank order, bit by bit", s->c.ops->name,
              dtype_name(t));
@@ -317,6 +349,7 @@ static void moves(struct suite *s, enum dtype t)
 {
     char name[80];
     for (int64_t n = 1; n < 400000; n = n * 7 + 3) {
+        s->host_first = n & 1;
         all_gather(s, t, n, true);
         if (s->c.world > 1)
             all_gather(s, t, n, false);
@@ -331,7 +364,15 @@ static void suite_all(const char *name, struct rendezvous *meet, FILE *out)
 {
     struct suite s = {.meet = meet, .out = out, .c = {.world = meet ? meet->world : 1}};
     struct err e = {0};
-    if (backend_open(&s.b, "cpu", 0, 1, &e) || reopen(&s, name))
+    bool nccl = strcmp(name, "nccl") == 0;
+    if (backend_open(&s.b, nccl ? "cuda" : "cpu", nccl ? meet->local : 0, 1, &e)) {
+        bad(&s, e.msg);
+        report(&s, "a backend opens");
+        return;
+    }
+    for (int k = 0; k < 2; k++)
+        s.mem[k] = op_alloc(&s.b, ROOM);
+    if (reopen(&s, name))
         return;
     enum dtype real[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
     enum dtype any[] = {DTYPE_F32, DTYPE_BF16, DTYPE_I32, DTYPE_U64};
@@ -341,7 +382,9 @@ static void suite_all(const char *name, struct rendezvous *meet, FILE *out)
         moves(&s, any[i]);
     queue(&s);
     report(&s, "collectives queue, and a ticket waits for its own");
-    refusals(&s, name);
+    /* Streams that are not lazy run a collective in its call: the emulator's own alarm comes first. */
+    if (!nccl || getenv("CUEMU_LAZY"))
+        refusals(&s, name);
     if (s.c.ops)
         comm_close(&s.c);
     backend_close(&s.b);
@@ -424,7 +467,7 @@ static void run_mpi(const char *self, int ranks)
 }
 
 /* A rank that dies within a collective: the others hear it there, with its number. */
-static void run_death(void)
+static void run_death(bool nccl)
 {
     struct rendezvous_seat seat;
     struct err e = {0};
@@ -435,11 +478,12 @@ static void run_death(void)
         struct suite s = {0};
         struct rendezvous r;
         struct rendezvous_options o = {.seat = &seat, .silence = 2};
-        float *v = calloc(3000000, sizeof *v);
-        struct tensor t = tensor_1d(DTYPE_F32, v, 3000000);
-        if (rendezvous_open(&r, &o, &e) || backend_open(&s.b, "cpu", 0, 1, &e) ||
+        int64_t n = nccl ? 1000 : 3000000;
+        if (rendezvous_open(&r, &o, &e) ||
+            backend_open(&s.b, nccl ? "cuda" : "cpu", nccl ? r.local : 0, 1, &e) ||
             comm_open(&s.c, NULL, &s.b, &r, &e))
             _exit(9);
+        struct tensor t = tensor_1d(DTYPE_F32, op_alloc(&s.b, (size_t)n * sizeof(float)), n);
         for (int i = 0; i < 1000; i++) {
             if (i == 3 && r.rank == 1)
                 raise(SIGKILL);
@@ -476,10 +520,18 @@ int main(int argc, char **argv)
     struct backend b;
     struct comm c = {0};
     struct rendezvous two = {.rank = 1, .world = 2, .local_world = 1};
+    if (getenv("ASSAY_BACKEND") && strcmp(getenv("ASSAY_BACKEND"), "cuda") == 0) {
+        bool lazy = getenv("CUEMU_LAZY");
+        run_launched(2, "nccl", lazy ? 12 : 8);
+        run_launched(3, "nccl", lazy ? 12 : 8);
+        if (lazy)
+            run_death(true);
+        return tap_done();
+    }
     run_launched(2, "shm", 12);
     run_launched(3, "shm", 12);
     run_launched(5, "shm", 12);
-    run_death();
+    run_death(false);
     run_mpi(self, 2);
     run_mpi(self, 3);
     if (!CHECK(backend_open(&b, "cpu", 0, 1, &e) == 0, "a backend opens"))

@@ -61,9 +61,9 @@ EMU_FLAGS = -std=c++17 -D_GNU_SOURCE $(OPT) -g -fPIC -fvisibility=hidden -Wall -
             -Wno-unknown-pragmas -Wno-attributes -Wno-psabi -Itests/cudaemu/shadow -I. $(CUDA_INC)
 EMU_LIBS  = -Wl,-Bsymbolic -lpthread -lm
 EMU_CORE := $(patsubst %,$(BUILD)/cudaemu/%.o,scheduler.cpp tensor.cpp cudart.cpp)
-EMU_OBJ  := $(EMU_CORE) $(patsubst %,$(BUILD)/cudaemu/%.o,lt.cpp stand_ins.c \
-            $(notdir $(CUDA_CU) $(filter-out %/lt_load.c,$(CUDA_SRC))))
-EMU_TESTS := $(patsubst %,$(BUILD)/tests/cudaemu/%,test_emu test_cuda test_narrow test_precision)
+EMU_OBJ  := $(EMU_CORE) $(patsubst %,$(BUILD)/cudaemu/%.o,lt.cpp nccl.cpp stand_ins.c \
+            $(notdir $(CUDA_CU) $(filter-out %/lt_load.c %/nccl_load.c %/find.c,$(CUDA_SRC))))
+EMU_TESTS := $(patsubst %,$(BUILD)/tests/cudaemu/%,test_emu test_nccl test_load test_cuda test_narrow test_precision)
 
 $(BUILD)/cudaemu/%.cpp.o: tests/cudaemu/%.cpp $(BUILD)/cudaemu/flags
 	$(call say,EMU,$<)
@@ -88,6 +88,14 @@ $(EMU_SO): $(EMU_OBJ)
 $(BUILD)/tests/cudaemu/test_emu: $(EMU_CORE) $(BUILD)/cudaemu/bugs.cu.o $(BUILD)/cudaemu/test_emu.cpp.o
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D) && $(EMU_CXX) $(OPT) -o $@ $^ -lpthread -lm
+$(BUILD)/tests/cudaemu/test_nccl: $(EMU_CORE) $(BUILD)/cudaemu/nccl.cpp.o $(BUILD)/cudaemu/test_nccl.cpp.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(EMU_CXX) $(OPT) -o $@ $^ -lpthread -lm
+# The finding of libraries is the real one, compiled for the tests.
+$(BUILD)/tests/cudaemu/test_load: $(BUILD)/tests/cudaemu/test_load.o $(BUILD)/cudaemu/find.c.o \
+    $(BUILD)/cudaemu/nccl_load.c.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 # With the conformance suite's harness and reference.
 $(BUILD)/tests/cudaemu/test_cuda $(BUILD)/tests/cudaemu/test_narrow $(BUILD)/tests/cudaemu/test_precision: %: %.o \
     $(BUILD)/tests/ops/harness.o $(BUILD)/tests/ops/reference.o $(LIB)

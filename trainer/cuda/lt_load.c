@@ -1,29 +1,21 @@
-/* lt_load: finds cuBLASLt at run time: where this object was told at build time (its run path), where
- * the loader looks, in $CUDA_HOME, and beside this object as pip's nvidia packages lay it out. */
+/* lt_load: finds cuBLASLt at run time, of the major version that this object was built with. */
 #include "trainer/cuda/lt.h"
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "trainer/cuda/find.h"
 
 enum { MAJOR = CUDART_VERSION / 1000 };
 
 static void *open_library(struct err *e)
 {
-    const char *home = getenv("CUDA_HOME");
-    char path[PATH_MAX], name[32];
+    static const char *const homes[] = {"CUDA_HOME", NULL};
+    char name[32], why[256];
     snprintf(name, sizeof name, "libcublasLt.so.%d", MAJOR);
-    void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    static const char *const folders[] = {"lib64", "lib", "targets/x86_64-linux/lib"};
-    char why[256];
-    snprintf(why, sizeof why, "%s", so ? "" : dlerror());
-    for (size_t i = 0; !so && home && i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, sizeof path, "%s/%s/%s", home, folders[i], name);
-        so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
+    void *so = find_library(name, homes, why, sizeof why);
     if (!so)
         err_set(e, "matrix products need cuBLASLt %d (%s); install it or set CUDA_HOME", MAJOR,
                 why);

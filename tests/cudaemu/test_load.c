@@ -1,0 +1,88 @@
+/* test_load: NVIDIA's libraries are found in every layout that machines have them in, and what is
+ * missing is said. Any small library stands in for theirs; the real NCCL is loaded where it is (it
+ * needs no driver for that).
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/tap.h"
+#include "trainer/cuda/find.h"
+#include "trainer/cuda/nccl.h"
+
+static char library[512]; /* a small one of this machine */
+
+static void put(const char *root, const char *folder)
+{
+    char line[2048];
+    snprintf(line, sizeof line, "mkdir -p '%s/%s' && cp '%s' '%s/%s/libwanted.so.7'", root, folder,
+             library, root, folder);
+    CHECK(system(line) == 0, "a library in %s", folder);
+}
+
+static void test_layouts(void)
+{
+    static const char *const folders[] = {"lib64",    "lib",      "targets/x86_64-linux/lib",
+                                          "cu13/lib", "nccl/lib", "."};
+    static const char *const homes[] = {"TEST_FIRST_HOME", "TEST_HOME", NULL};
+    char root[600], why[256];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(root, sizeof root, "%s/home%zu", tap_tmp(), i);
+        put(root, folders[i]);
+        setenv("TEST_HOME", root, 1);
+        CHECK(find_library("libwanted.so.7", homes, why, sizeof why) != NULL,
+              "is found below a home that the environment names");
+    }
+    setenv("TEST_FIRST_HOME", "/nowhere", 1);
+    CHECK(find_library("libwanted.so.7", homes, why, sizeof why) != NULL,
+          "a home without it does not hide the next");
+    unsetenv("TEST_FIRST_HOME");
+    unsetenv("TEST_HOME");
+    snprintf(root, sizeof root, "%s/venv", tap_tmp());
+    put(root, "lib/python3.11/site-packages/nvidia/cublas/lib");
+    setenv("VIRTUAL_ENV", root, 1);
+    CHECK(find_library("libwanted.so.7", homes, why, sizeof why) != NULL,
+          "with pip, in a virtual environment");
+    unsetenv("VIRTUAL_ENV");
+    CHECK(!find_library("libwanted.so.7", homes, why, sizeof why) && strstr(why, "libwanted.so.7"),
+          "nowhere: the loader's sentence names it: %s", why);
+}
+
+static void test_nccl(void)
+{
+    struct nccl_api api;
+    struct err e = {0};
+    int version = 0;
+    char root[600], line[2048];
+    if (nccl_load(&api, &e) < 0) {
+        SKIP("NCCL 2 (libnccl.so.2)");
+    } else {
+        api.version(&version);
+        CHECK(version >= 21000, "NCCL %d is there", version);
+        CHECK(strcmp(api.error_string(0), "no error") == 0, "and is what it says it is");
+    }
+    /* A library of that name that is not NCCL. */
+    snprintf(root, sizeof root, "%s/fake", tap_tmp());
+    snprintf(line, sizeof line, "mkdir -p '%s/lib' && cp '%s' '%s/lib/libnccl.so.2'", root, library,
+             root);
+    CHECK(system(line) == 0, "another library of its name");
+    setenv("NCCL_HOME", root, 1);
+    e = (struct err){0};
+    CHECK(nccl_load(&api, &e) < 0 && strstr(e.msg, "NCCL has no ncclGetVersion"),
+          "a library that lacks a function is refused: %s", e.msg);
+    unsetenv("NCCL_HOME");
+}
+
+int main(void)
+{
+    Dl_info zlib;
+    void *so = dlopen("libz.so.1", RTLD_NOW);
+    void *symbol = so ? dlsym(so, "zlibVersion") : NULL;
+    if (!CHECK(symbol && dladdr(symbol, &zlib), "a small library is here"))
+        return tap_done();
+    snprintf(library, sizeof library, "%s", zlib.dli_fname);
+    test_layouts();
+    test_nccl();
+    return tap_done();
+}

@@ -1,0 +1,83 @@
+/* find: NVIDIA's libraries at run time, see impl.h. */
+#include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer/cuda/find.h"
+
+/* pip's nvidia packages, one folder a library or (from CUDA 13 on) one for all. */
+static const char *const pip[] = {
+    "/usr/lib/python3*/dist-packages/nvidia/*/lib",
+    "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
+    "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
+    "/opt/*/*/lib/python3*/site-packages/nvidia/*/lib",
+};
+
+static void *open_in(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path
+               ? dlopen(path, RTLD_NOW | RTLD_LOCAL)
+               : NULL;
+}
+
+/* Every folder that fits the pattern. */
+static void *open_matching(const char *pattern, const char *name)
+{
+    glob_t g = {0};
+    void *so = NULL;
+    if (glob(pattern, 0, NULL, &g) == 0)
+        for (size_t i = 0; !so && i < g.gl_pathc; i++)
+            so = open_in(g.gl_pathv[i], name);
+    globfree(&g);
+    return so;
+}
+
+static void *open_below(const char *home, const char *name)
+{
+    static const char *const layouts[] = {"lib64", "lib", "targets/*/lib", "*/lib", "."};
+    char pattern[PATH_MAX];
+    void *so = NULL;
+    for (size_t i = 0; !so && i < sizeof layouts / sizeof *layouts; i++)
+        if (snprintf(pattern, sizeof pattern, "%s/%s", home, layouts[i]) < (int)sizeof pattern)
+            so = open_matching(pattern, name);
+    return so;
+}
+
+/* A virtual environment or a user's own packages. */
+static void *open_pip_below(const char *root, const char *name)
+{
+    char pattern[PATH_MAX];
+    int n =
+        root ? snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/*/lib", root)
+             : -1;
+    return n > 0 && n < (int)sizeof pattern ? open_matching(pattern, name) : NULL;
+}
+
+void *find_library(const char *name, const char *const *homes, char *why, size_t n)
+{
+    const char *home = getenv("HOME");
+    char local[PATH_MAX];
+    void *so = NULL;
+    for (; !so && *homes; homes++)
+        if (getenv(*homes))
+            so = open_below(getenv(*homes), name);
+    if (!so)
+        so = dlopen(name, RTLD_NOW | RTLD_LOCAL); /* our run path, and where the loader looks */
+    if (!so)
+        snprintf(why, n, "%s", dlerror());
+    if (!so)
+        so = open_below("/usr/local/cuda", name);
+    if (!so)
+        so = open_pip_below(getenv("VIRTUAL_ENV"), name);
+    if (!so)
+        so = open_pip_below(getenv("CONDA_PREFIX"), name);
+    if (!so && home && snprintf(local, sizeof local, "%s/.local", home) < (int)sizeof local)
+        so = open_pip_below(local, name);
+    for (size_t i = 0; !so && i < sizeof pip / sizeof *pip; i++)
+        so = open_matching(pip[i], name);
+    return so;
+}
