@@ -58,8 +58,14 @@ static bool train(struct trained *r, const char *backend, float dropout)
         for (int i = 0; i < B * T; i++)
             targets[i] = i % 7 == 6 ? -1 : (ids[i] * 3 + 1) % V;
         gpt2_zero_grad(m);
-        struct gpt2_batch batch = {ids,           targets, seq,         B, T,
-                                   B * T * 6 / 7, 5,       (uint64_t)s, 0, false};
+        struct gpt2_batch batch = {.ids = ids,
+                                   .targets = targets,
+                                   .seq = seq,
+                                   .B = B,
+                                   .T = T,
+                                   .valid_total = B * T * 6 / 7,
+                                   .seed = 5,
+                                   .step = (uint64_t)s};
         struct gpt2_update u = {.lr = 1e-2,
                                 .beta1 = 0.9,
                                 .beta2 = 0.95,
