@@ -142,6 +142,11 @@ static double zero_if_unknown(double v)
     return isnan(v) ? 0 : v;
 }
 
+double money_dear(const struct bill *b)
+{
+    return isnan(b->total) ? b->train : b->total;
+}
+
 void money_bill(struct bill *b, const struct result *r, const struct price *p, size_t n)
 {
     const struct result_timing *t = &r->timing;

@@ -56,6 +56,8 @@ struct bill {
     struct str currency;
     bool mixed; /* segments in different currencies: no sum */
 };
+/* What a run cost where runs are held against each other: training and evaluation. */
+double money_dear(const struct bill *b);
 void money_bill(struct bill *b, const struct result *r, const struct price *prices, size_t n);
 
 struct money_options {

@@ -291,17 +291,18 @@ void money_print(const struct result *v, size_t n, const struct money_options *o
     bool *front = arena_array(&a, n + 1, sizeof *front), up = higher_better(v, n, o->metric);
     for (size_t i = 0; i < n; i++) {
         money_bill(&b[i], &v[i], o->prices, o->nprices);
-        cost[i] = b[i].train;
+        cost[i] = money_dear(&b[i]);
         quality[i] = money_quality(&v[i], o->metric);
         bad[i] = up ? -quality[i] : quality[i];
     }
     money_front(cost, bad, n, front);
     table_of_runs(v, b, front, n, o, f, out, &a);
     if (f != TABLE_CSV) {
-        buf_printf(out,
-                   "front: no other run here is at most as dear to train and at least as good "
-                   "(%s); prices of different currencies are not converted\n",
-                   o->metric);
+        buf_printf(
+            out,
+            "front: no other run here is at most as dear (with evaluation) and at least as good "
+            "(%s); prices of different currencies are not converted\n",
+            o->metric);
         table_of_segments(v, n, f, out, &a);
         table_of_loss(v, b, n, o, f, out, &a);
         table_of_scaling(v, b, n, f, out, &a);

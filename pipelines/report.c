@@ -142,6 +142,8 @@ static const char *verdict(struct page *p, const struct delta *d, bool baseline)
         return arena_printf(p->a, "refused: %s", d->refused);
     const char *text = d->est.why ? arena_printf(p->a, "not estimable: %s", d->est.why)
                                   : verdict_names[d->verdict];
+    if (d->again)
+        text = arena_printf(p->a, "%s (the same training, no seed of its own)", text);
     if (d->same_as)
         text = arena_printf(p->a, "%s (counted as %s)", text, d->same_as);
     return d->allowed ? arena_printf(p->a, "%s; marked: %s", text, d->refused) : text;

@@ -33,7 +33,7 @@ static void front_of(const struct comparison *c, const struct bill *b, bool *fro
     for (size_t r = 0; r < c->nruns; r++) {
         const struct delta *d = k ? &k->delta[r] : NULL;
         bool usable = d && d->m && (!d->refused || d->allowed);
-        cost[r] = isnan(b[r].total) ? b[r].train : b[r].total;
+        cost[r] = money_dear(&b[r]);
         loss[r] = usable ? (d->m->higher_better ? -1 : 1) * d->m->value : NAN;
     }
     money_front(cost, loss, c->nruns, front);

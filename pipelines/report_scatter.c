@@ -28,7 +28,7 @@ static double cost_of(const struct result *r)
 {
     struct bill b;
     money_bill(&b, r, NULL, 0);
-    return isnan(b.total) ? b.train : b.total;
+    return money_dear(&b);
 }
 
 /* Which runs are drawn where, and which stand out. */

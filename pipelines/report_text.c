@@ -64,9 +64,11 @@ static void tell_recipe(const struct teller *t, const struct compared_metric *k,
                         const struct recipe *x, const struct metric *m)
 {
     struct str base = t->c->run[t->c->baseline].group;
-    const char *name = metric_name(t, k), *shown = "";
+    const char *name = metric_name(t, k), *shown = "", *of = compare_sd_source(x, base, t->a);
     if (x->same)
         return;
+    if (*of)
+        of = arena_printf(t->a, " (seed sd %s)", of);
     if (!isnan(x->mde))
         shown = arena_printf(t->a, " These seeds show a difference of %s with 80%% power.",
                              report_number(t->a, x->mde, x->mde));
@@ -76,18 +78,18 @@ static void tell_recipe(const struct teller *t, const struct compared_metric *k,
         say(&t->f->can, t->a,
             arena_printf(t->a,
                          "The recipe %.*s is %s than %.*s on %s: %s, from %lld against %lld "
-                         "seeds.",
+                         "seeds%s.",
                          STR_ARG(x->group), x->verdict == VERDICT_BETTER ? "better" : "worse",
                          STR_ARG(base), name, difference(t, &x->est, m), (long long)x->seeds,
-                         (long long)x->base_seeds));
+                         (long long)x->base_seeds, of));
         break;
     case VERDICT_NOT_SEEN:
         say(&t->f->cannot, t->a,
             arena_printf(t->a,
                          "Between the recipes %.*s and %.*s no difference is seen on %s: %s, from "
-                         "%lld against %lld seeds.%s That is not a proof that they are equal.",
+                         "%lld against %lld seeds%s.%s That is not a proof that they are equal.",
                          STR_ARG(x->group), STR_ARG(base), name, difference(t, &x->est, m),
-                         (long long)x->seeds, (long long)x->base_seeds, shown));
+                         (long long)x->seeds, (long long)x->base_seeds, of, shown));
         break;
     default:
         tell_unknown(t, k, x, name, shown);

@@ -57,6 +57,11 @@ ok "many runs: markers say which are alike but for the batch, and the curve is d
     test "$(grep -oE '>(parabola|alike but for the batch|run-number-[0-9]*)<' "$tmp/c.svg" | sort | uniq -c | tr -d '\n ')" = '1>alikebutforthebatch<1>parabola<'
 ok "and said in words, as assay cost says it" grep -qF "$("$ASSAY" cost "${files[@]}" | sed -n 's/^Batch size against.*for it: //p')" "$tmp/c.svg"
 ok "cost markers tell who is on the front" grep -q '>on the cost front<' <("$ASSAY" report "${files[@]}" --chart cost --out "$tmp/c.svg"; cat "$tmp/c.svg")
+"$make" "$tmp/lone.msgpack" lone lonely 9 n=300 judge=1 effect=0.2
+cp "$tmp/b1.msgpack" "$tmp/copy.msgpack"
+"$ASSAY" report "$tmp"/b?.msgpack "$tmp/copy.msgpack" "$tmp/lone.msgpack" --seed-sd base --out "$tmp/r.html"
+has "a borrowed sd is said in the sentence" 'from 1 against 3 seeds (seed sd borrowed from base).'
+has "and a copy is no seed" 'the same training, no seed of its own'
 cp "$tmp/b1.msgpack" "$tmp/keep"
 "$ASSAY" report "$tmp/b1.msgpack" --out "$tmp/b1.msgpack" 2> "$tmp/err"
 is "$? $(grep -c 'would write over the input' "$tmp/err") $(cmp "$tmp/keep" "$tmp/b1.msgpack" && echo same)" "2 1 same" "a report is not written over a result"
