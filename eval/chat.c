@@ -257,6 +257,7 @@ const struct chat_dialect chat_openai = {.name = "openai",
                                          .key_header = "Authorization: Bearer "};
 const struct chat_dialect chat_ollama = {.name = "ollama",
                                          .path = "/api/chat",
+                                         .tags_path = "/api/tags",
                                          .body = ollama_body,
                                          .key_header = "Authorization: Bearer "};
 const struct chat_dialect chat_anthropic = {.name = "anthropic",

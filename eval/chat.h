@@ -54,6 +54,7 @@ struct chat_dialect {
     const char *name;
     const char *path;          /* behind the base URL */
     const char *complete_path; /* of the legacy completions; NULL: none */
+    const char *tags_path;     /* of the list of models with their digests; NULL: none */
     void (*body)(const struct chat_target *t, const struct request *q, struct buf *out);
     const char *key_header;   /* "Authorization: Bearer ", then the key */
     const char *extra_header; /* sent with each request; NULL: none */

@@ -23,6 +23,7 @@
 #include "base/thread.h"
 #include "eval/chat.h"
 #include "eval/complete.h"
+#include "eval/model_digest.h"
 
 #define RETRY_AFTER_MAX 120.0
 #define BACKOFF_FIRST   0.5
@@ -100,11 +101,16 @@ static int http_model_open(struct model *model, const char *spec, const struct m
     m->shrunk_at = -SHRINK_COOLDOWN;
     set_headers(m);
     const struct chat_target *t = &m->target;
+    const char *digest;
     model->context = t->num_ctx;
+    if (model_digest(t, m->headers, m->clock, &model->arena, &digest, e))
+        return -1;
     m->identity = arena_printf(&model->arena, "%s %s %s", t->dialect->name, t->server, t->model);
     if (t->num_ctx)
         m->identity =
             arena_printf(&model->arena, "%s num_ctx=%lld", m->identity, (long long)t->num_ctx);
+    if (digest)
+        m->identity = arena_printf(&model->arena, "%s digest=%s", m->identity, digest);
     return 0;
 }
 

@@ -424,7 +424,7 @@ static void test_20_to_23(void)
           "fault 20: a prompt that filled the context was cut in silence: %.*s",
           STR_ARG(t.v[0].detail));
     t = judge("on POST /api/chat\nbody {}\n", (struct opts){.spec = "ollama:l?num_ctx=128"});
-    CHECK(is(&t, OUTCOME_NOT_RUN, 0) && t.requests == 0 &&
+    CHECK(is(&t, OUTCOME_NOT_RUN, 0) && str_find(t.log, STR_LIT("/api/chat")) < 0 &&
               str_find(t.v[0].detail, STR_LIT("context")) >= 0,
           "fault 20: one that is too long is not sent: %.*s", STR_ARG(t.v[0].detail));
     static const char *const usage[] = {"", ",\"usage\":null",
@@ -454,6 +454,29 @@ static void test_20_to_23(void)
     CHECK(t.rc == -1 && t.e.code == EXIT_FAILED && t.requests == 1 &&
               strstr(t.e.msg, "\"temperature\"") && strstr(t.e.msg, "-1"),
           "fault 23: a refused parameter ends the run and is named: %s", t.e.msg);
+}
+
+/* The digest is part of the judge: a name that was pulled anew asks anew, and an Ollama that is not
+ * there leaves what is done as it is. */
+static void test_pulled(void)
+{
+#define OLLAMA(digest)                                                                             \
+    "on GET /api/tags\nbody {\"models\":[{\"name\":\"l:latest\",\"digest\":\"" digest              \
+    "\"}]}\non POST /api/chat\nbody {\"model\":\"l\",\"message\":{\"content\":\"85\"},\"done\":"   \
+    "true,\"done_reason\":\"stop\",\"prompt_eval_count\":9,\"eval_count\":1}\n"
+    struct trial t = judge(OLLAMA("0123456789abcdef0123"), (struct opts){.spec = "ollama:l"});
+    CHECK(is(&t, OUTCOME_SCORED, 85) &&
+              str_find(t.facts, STR_LIT("digest=0123456789abcdef")) >= 0 && t.requests == 2,
+          "Ollama's digest is in the judge's identity");
+    const char *dir = t.dir;
+    setenv("OLLAMA_HOST", "http://127.0.0.1:1", 1);
+    t = judge(NULL, (struct opts){.spec = "ollama:l", .dir = dir});
+    CHECK(t.rc == -1 && t.e.code == EXIT_INCOMPLETE && t.scored == 1 && t.facts.n,
+          "an Ollama that is not there leaves the scores: %s", t.e.msg);
+    t = judge(OLLAMA("fedcba98765432100123"), (struct opts){.spec = "ollama:l", .dir = dir});
+    CHECK(t.rc == 0 && t.requests == 2 && str_find(t.facts, STR_LIT("digest=fedcba98")) >= 0,
+          "other weights under the name are asked anew");
+#undef OLLAMA
 }
 
 static void test_24(void)
@@ -565,6 +588,7 @@ int main(void)
     test_18();
     test_19();
     test_20_to_23();
+    test_pulled();
     test_24();
     test_concurrency();
     file_remove_tree(tap_tmp(), &(struct err){0});

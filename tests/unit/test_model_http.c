@@ -469,8 +469,57 @@ static void test_ollama(void)
     buf_release(&log);
 }
 
+/* Identity of "ollama:NAME" at a server with that list of models; NULL: it can't be opened. */
+static const char *ollama_identity(const char *name, const char *tags, struct err *e)
+{
+    struct httpd h = {0};
+    struct model m = {.ops = &model_http};
+    struct model_options o = {.timeout = 20};
+    const char *id = NULL;
+    char script[2000];
+    snprintf(script, sizeof script, "on GET /api/tags\n%s\n", tags);
+    if (!httpd_start(&h, script))
+        return NULL;
+    setenv("OLLAMA_HOST", h.url, 1);
+    if (m.ops->open(&m, arena_printf(&arena, "ollama:%s", name), &o, e) == 0)
+        id = arena_strdup(&arena, strstr(m.ops->identity(&m), "127.0.0.1"));
+    m.ops->close(&m);
+    arena_release(&m.arena);
+    httpd_stop(&h);
+    return id;
+}
+
+static void test_digest(void)
+{
+#define TAGS                                                                                       \
+    "body {\"models\":[{\"name\":\"llama3:8b\",\"digest\":\"aaaa0bd3c000a25d28ddbf732fe1c6add\"}," \
+    "{\"name\":\"llama3:latest\",\"digest\":\"sha256:365c0bd3c000a25d28ddbf732fe1c6add\"},"        \
+    "{\"name\":\"odd\",\"digest\":\"no digest\"}]}"
+    static const struct {
+        const char *name, *tags, *want, *what;
+    } v[] = {
+        {"llama3", TAGS, "digest=365c0bd3c000a25d", "a name without a tag is the latest"},
+        {"llama3:8b", TAGS, "digest=aaaa0bd3c000a25d", "one with a tag is that"},
+        {"llama", TAGS, NULL, "another name that begins alike is not it"},
+        {"odd", TAGS, NULL, "a digest that is none is left out"},
+        {"llama3", "status 404\nbody {\"error\":\"no\"}", NULL, "a server without the list"},
+        {"llama3", "body <html>hello</html>", NULL, "a page of HTML is no list"},
+    };
+    struct err e = {0};
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        const char *id = ollama_identity(v[i].name, v[i].tags, &e);
+        CHECK(id && (v[i].want ? strstr(id, v[i].want) != NULL : !strstr(id, "digest")),
+              "Ollama's digest, %s: %s", v[i].what, id ? id : e.msg);
+    }
+    CHECK(!ollama_identity("llama3", "status 503\nbody {}", &e) && e.code == EXIT_INCOMPLETE &&
+              strstr(e.msg, "503"),
+          "an Ollama that can't say now is asked later: %s", e.msg);
+#undef TAGS
+}
+
 int main(void)
 {
+    test_digest();
     test_answers();
     test_counts();
     test_refusals();
