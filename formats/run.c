@@ -8,6 +8,8 @@
  */
 #include "formats/run.h"
 
+#include <math.h>
+
 #include "base/config.h"
 #include "formats/doc.h"
 
@@ -298,6 +300,10 @@ static const struct field hardware_fields[] = {
     {"memory_gib", FIELD_F64, AT(memory_gib), "", 0, 1e6, .help = "memory of one device, GiB"},
     {"peak_tflops", FIELD_F64, AT(peak_tflops), "", 0, 1e6,
      .help = "dense peak of one device at the run's precision, TFLOP/s"},
+    {"peak_tf32", FIELD_F64, AT(peak_tf32), "", 0, 1e6,
+     .help = "the same of tf32 products; empty: peak_tflops"},
+    {"peak_fp32", FIELD_F64, AT(peak_fp32), "", 0, 1e6,
+     .help = "the same of fp32 products; empty: peak_tflops"},
     {"bandwidth_gbs", FIELD_F64, AT(bandwidth_gbs), "", 0, 1e6,
      .help = "memory bandwidth of one device, GB/s"},
     {"interconnect", FIELD_STR, AT(interconnect), "", .help = "between the devices"},
@@ -345,4 +351,13 @@ int hardware_load(struct hardware *h, const char *path, struct arena *a, struct 
     static const struct schema file_schema = {"hardware file", 1, sizeof(struct hardware),
                                               file_fields};
     return config_load(&file_schema, h, path, (struct strs){0}, a, e);
+}
+
+void hardware_at(struct hardware *h, int precision)
+{
+    double own = precision == PRECISION_TF32   ? h->peak_tf32
+                 : precision == PRECISION_FP32 ? h->peak_fp32
+                                               : NAN;
+    if (!isnan(own))
+        h->peak_tflops = own;
 }

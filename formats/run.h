@@ -153,11 +153,12 @@ int run_load(struct run *r, const char *path, struct strs sets, struct arena *a,
 /* Hardware files (pipelines/hardware/NAME.ini), section [hardware]. */
 struct hardware {
     struct str name, device, interconnect, price_currency, price_source, price_date;
-    int64_t count;        /* devices */
-    double memory_gib;    /* of one device */
-    double peak_tflops;   /* of one device, dense, at the run's precision */
-    double bandwidth_gbs; /* memory, of one device */
-    double price_hour;    /* of the whole machine; NaN: unknown */
+    int64_t count;               /* devices */
+    double memory_gib;           /* of one device */
+    double peak_tflops;          /* of one device, dense, at the run's precision */
+    double peak_tf32, peak_fp32; /* the same for these; NaN: as peak_tflops says */
+    double bandwidth_gbs;        /* memory, of one device */
+    double price_hour;           /* of the whole machine; NaN: unknown */
     /* For `assay plan --scale`; NaN: a default that the plan names. */
     double link_gbs,
         link_us; /* between devices of a machine: one device's rate one way; one message */
@@ -165,5 +166,7 @@ struct hardware {
 };
 extern const struct schema hardware_schema;
 int hardware_load(struct hardware *h, const char *path, struct arena *a, struct err *e);
+/* peak_tflops becomes that of this precision, where the file says one. */
+void hardware_at(struct hardware *h, int precision);
 
 #endif

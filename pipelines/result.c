@@ -339,7 +339,9 @@ static void collect_money(struct collector *c, const struct hardware *hw)
         r->hardware.devices = hw->count;
         r->hardware.interconnect = hw->interconnect;
         r->hardware.price_hour = hw->price_hour;
-        r->hardware.peak_tflops = hw->peak_tflops;
+        struct hardware at = *hw;
+        hardware_at(&at, r->config.train.precision);
+        r->hardware.peak_tflops = at.peak_tflops;
         r->hardware.price_currency = hw->price_currency;
         r->hardware.price_source = hw->price_source;
         r->hardware.price_date = hw->price_date;

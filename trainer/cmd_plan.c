@@ -94,6 +94,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     for (size_t i = 0; i < n; i++) {
         if (hardware_load(&h[i], str_dup(a, o->hardware.v[i]), a, e))
             return -1;
+        hardware_at(&h[i], r.train.precision);
         po[i] = (struct plan_options){.run = &r,
                                       .hardware = &h[i],
                                       .utilisation = o->utilisation,

@@ -36,6 +36,8 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct hardware h;
     if (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e))
         return -1;
+    if (o->hardware.n)
+        hardware_at(&h, r.train.precision);
     struct train_options t = {&r,        str_dup(a, o->shards),     str_dup(a, o->out),
                               o->resume, o->hardware.n ? &h : NULL, NULL};
     struct rendezvous_seat seat;

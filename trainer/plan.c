@@ -7,7 +7,8 @@
 #include "trainer/schedule.h"
 #include "trainer/train.h"
 
-#define GIB ((double)(1 << 30))
+#define GIB            ((double)(1 << 30))
+#define MOST_SEQUENCES 65536
 
 /* The backend whose buffers are planned: what the run asks for, or else a GPU's. */
 static const char *backend_of(const struct plan_options *o)
@@ -15,23 +16,33 @@ static const char *backend_of(const struct plan_options *o)
     return str_eqz(o->run->train.backend, "cpu") ? "cpu" : "cuda";
 }
 
-static bool fits(const struct plan_result *p, const struct plan_options *o, enum recompute how,
-                 int64_t batch)
+/* The run as one of the machine's devices sees it. */
+static struct train_config on_device(const struct plan_options *o, int precision)
+{
+    struct train_config c = o->run->train;
+    c.precision = precision;
+    c.ranks = o->hardware->count;
+    return c;
+}
+
+static bool fits(const struct plan_result *p, const struct plan_options *o, int precision,
+                 enum recompute how, int64_t batch)
 {
     double room = (o->hardware->memory_gib - o->reserve_gib) * GIB;
+    struct train_config c = on_device(o, precision);
     struct gpt2_plan m;
-    plan_memory(&p->model, &o->run->train, backend_of(o), batch, how, &m);
+    plan_memory(&p->model, &c, backend_of(o), batch, how, &m);
     return isnan(o->hardware->memory_gib) || (double)m.total <= room;
 }
 
-/* The plan grows with the batch, so halving finds the largest that fits. */
-static int64_t largest(const struct plan_result *p, const struct plan_options *o,
-                       enum recompute how)
+/* The plan grows with the batch, so halving finds the largest up to hi that fits. */
+static int64_t largest(const struct plan_result *p, const struct plan_options *o, int precision,
+                       enum recompute how, int64_t hi)
 {
-    int64_t lo = 0, hi = p->per_device;
+    int64_t lo = 0;
     while (lo < hi) {
         int64_t mid = hi - (hi - lo) / 2;
-        if (fits(p, o, how, mid))
+        if (fits(p, o, precision, how, mid))
             lo = mid;
         else
             hi = mid - 1;
@@ -46,10 +57,11 @@ static void speed(struct plan_result *p, const struct plan_options *o)
     double peak = (double)h->count * h->peak_tflops * 1e12;
     p->utilisation = isnan(o->measured.utilisation) ? o->utilisation : o->measured.utilisation;
     p->tokens_per_s = o->tokens_per_s;
+    double work = p->flops_token * plan_work(&p->model, (enum recompute)o->run->train.recompute);
     if (isnan(p->tokens_per_s))
-        p->tokens_per_s = peak * p->utilisation / p->flops_token;
+        p->tokens_per_s = peak * p->utilisation / work;
     else
-        p->utilisation = p->tokens_per_s * p->flops_token / peak;
+        p->utilisation = p->tokens_per_s * work / peak;
 }
 
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e)
@@ -72,9 +84,12 @@ int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e
         return -1;
     p->steps = p->tokens / (c->batch * p->model.context);
     p->per_device = (c->batch + h->count - 1) / h->count;
-    for (int how = 0; how < RECOMPUTES; how++)
-        p->largest[how] = largest(p, o, (enum recompute)how);
-    p->micro_batch = p->largest[RECOMPUTE_NONE];
+    for (int how = 0; how < RECOMPUTES; how++) {
+        p->largest[how] = largest(p, o, c->precision, (enum recompute)how, p->per_device);
+        p->fits[0][how] = largest(p, o, PRECISION_FP32, (enum recompute)how, MOST_SEQUENCES);
+        p->fits[1][how] = largest(p, o, PRECISION_BF16, (enum recompute)how, MOST_SEQUENCES);
+    }
+    p->micro_batch = p->largest[c->recompute];
     if (c->micro_batch && c->micro_batch < p->micro_batch)
         p->micro_batch = c->micro_batch;
     if (p->micro_batch)
@@ -90,35 +105,34 @@ static void print_memory(const struct plan_result *p, const struct plan_options 
 {
     char text[256], size[RECOMPUTES][32];
     struct gpt2_plan m;
-    fprintf(to,
-            "memory of one device, planned in fp32, beside %.1f GiB assumed for context and "
-            "workspaces:\n",
-            o->reserve_gib);
+    struct train_config c = on_device(o, o->run->train.precision);
+    fprintf(
+        to,
+        "memory of one device in %s on %s%s, beside %.1f GiB assumed for context and workspaces:\n",
+        precision_names[c.precision], backend_of(o),
+        c.zero && c.ranks > 1 ? ", with its share of the moments" : "", o->reserve_gib);
     for (int64_t n = 1;; n *= 2) {
         if (n > p->per_device)
             n = p->per_device;
-        plan_memory(&p->model, &o->run->train, backend_of(o), n, RECOMPUTE_NONE, &m);
+        plan_memory(&p->model, &c, backend_of(o), n, RECOMPUTE_NONE, &m);
         gpt2_plan_text(&m, text, sizeof text);
         fprintf(to, "  micro-batch %5lld  %s%s\n", (long long)n, text,
-                fits(p, o, RECOMPUTE_NONE, n) ? "" : "  does not fit");
+                fits(p, o, o->run->train.precision, RECOMPUTE_NONE, n) ? "" : "  does not fit");
         if (n == p->per_device)
             break;
     }
-    fprintf(to, "with recomputation%s:\n",
-            schema_find(&train_config_schema, NULL, "recompute", NULL)
-                ? ""
-                : " (planned from the same buffers; `train` of this build keeps all)");
+    fprintf(to, "with recomputation (this run: %s):\n", recompute_names[o->run->train.recompute]);
     for (int64_t n = 1;; n *= 2) {
         if (n > p->per_device)
             n = p->per_device;
         for (int how = 0; how < RECOMPUTES; how++) {
-            plan_memory(&p->model, &o->run->train, backend_of(o), n, (enum recompute)how, &m);
+            plan_memory(&p->model, &c, backend_of(o), n, (enum recompute)how, &m);
             gpt2_size_text(m.total, size[how]);
         }
         fprintf(to, "  micro-batch %5lld ", (long long)n);
         for (int how = 0; how < RECOMPUTES; how++)
             fprintf(to, " %s %s%s", recompute_names[how], size[how],
-                    fits(p, o, (enum recompute)how, n) ? " " : "! ");
+                    fits(p, o, o->run->train.precision, (enum recompute)how, n) ? " " : "! ");
         fputc('\n', to);
         if (n == p->per_device)
             break;
@@ -128,6 +142,34 @@ static void print_memory(const struct plan_result *p, const struct plan_options 
         fprintf(to, " %s %lld ", recompute_names[how], (long long)p->largest[how]);
     fprintf(to, "  (! does not fit; layer takes %.0f%% more work)\n",
             100 * (plan_work(&p->model, RECOMPUTE_LAYER) - 1));
+    if (isnan(o->hardware->memory_gib))
+        return;
+    fprintf(to,
+            "  fits by itself    fp32, tf32: %lld / %lld / %lld   bf16, fp16: %lld / %lld / %lld\n",
+            (long long)p->fits[0][0], (long long)p->fits[0][1], (long long)p->fits[0][2],
+            (long long)p->fits[1][0], (long long)p->fits[1][1], (long long)p->fits[1][2]);
+}
+
+/* What fits on each machine's device, whatever the batch and the precision of the run. */
+static void print_fits(const struct plan_result *p, const struct plan_options *o, size_t n,
+                       FILE *to)
+{
+    fprintf(
+        to,
+        "\nlargest micro-batch that fits on a device by itself, recomputing none / gelu / layer\n"
+        "machine               GiB  fp32, tf32           bf16, fp16\n");
+    for (size_t i = 0; i < n; i++) {
+        char fp32[40], bf16[40];
+        if (isnan(o[i].hardware->memory_gib))
+            continue;
+        const int64_t(*f)[RECOMPUTES] = p[i].fits;
+        snprintf(fp32, sizeof fp32, "%lld / %lld / %lld", (long long)f[0][0], (long long)f[0][1],
+                 (long long)f[0][2]);
+        snprintf(bf16, sizeof bf16, "%lld / %lld / %lld", (long long)f[1][0], (long long)f[1][1],
+                 (long long)f[1][2]);
+        fprintf(to, "%-18.*s %6.4g  %-20s %s\n", STR_ARG(o[i].hardware->name),
+                o[i].hardware->memory_gib, fp32, bf16);
+    }
 }
 
 /* Where the share of the peak comes from. */
@@ -211,10 +253,11 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
     char from[200], name[40], largest_text[40];
     bool done[64] = {false};
     fprintf(to,
-            "parameters %lld, tokens %lld, %lld steps of %lld sequences of %lld; memory in fp32, "
+            "parameters %lld, tokens %lld, %lld steps of %lld sequences of %lld; memory in %s, "
             "%.1f GiB of a device kept back\n",
             (long long)p->parameters, (long long)p->tokens, (long long)p->steps,
-            (long long)o->run->train.batch, (long long)p->model.context, o->reserve_gib);
+            (long long)o->run->train.batch, (long long)p->model.context,
+            precision_names[o->run->train.precision], o->reserve_gib);
     fprintf(to,
             "machine            largest micro-batch  micro  passes      tokens/s      hours     "
             "  money  of peak\n"
@@ -249,4 +292,5 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
         }
     }
     fprintf(to, "cheapest first; training alone, without boot, data and evaluation\n");
+    print_fits(p, o, n, to);
 }

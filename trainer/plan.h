@@ -48,8 +48,9 @@ struct plan_result {
     int64_t parameters, tokens, steps, per_device; /* sequences of a step on one device */
     int64_t micro_batch;                           /* largest that fits; 0: none does */
     int64_t largest[RECOMPUTES];                   /* the same for each way of recomputing */
-    int64_t devices, accumulation;                 /* passes of a step on each device */
-    double flops_token, seconds, money;            /* NaN: unknown */
+    int64_t fits[2][RECOMPUTES]; /* on a device whatever the batch: of f32, of two bytes a number */
+    int64_t devices, accumulation;      /* passes of a step on each device */
+    double flops_token, seconds, money; /* NaN: unknown */
     double utilisation, tokens_per_s;
 };
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e);

@@ -37,8 +37,9 @@ static double reached(const struct result *r)
         rate = (double)r->tokens / seconds;
     if (r->config.model.vocab < 1 || h->devices < 1 || !(h->peak_tflops > 0))
         return NAN;
-    return rate * schedule_flops(&r->config.model, r->config.model.context) /
-           ((double)h->devices * h->peak_tflops * 1e12);
+    double work = schedule_flops(&r->config.model, r->config.model.context) *
+                  plan_work(&r->config.model, (enum recompute)r->config.train.recompute);
+    return rate * work / ((double)h->devices * h->peak_tflops * 1e12);
 }
 
 struct calibration plan_calibrate(const struct result *v, size_t n, const struct hardware *h,

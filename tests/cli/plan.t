@@ -20,6 +20,18 @@ ok "a scaling table from 1" grep -qE '^ +1 +104 .* 100\.0%' "$tmp/out"
 ok "to 1,024 devices" grep -qE '^ +1024 +1 ' "$tmp/out"
 ok "with its assumptions" grep -q '300 GB/s and 5 us (assumed) inside' "$tmp/out"
 ok "recomputation: what fits" grep -qE 'largest +none 13 +gelu 13 +layer 13' "$tmp/out"
+plan --hardware pipelines/hardware/*.ini
+is "$(grep -cE '^[0-9a-z-]+ +[0-9]+ +[0-9]+ / [0-9]+ / [0-9]+ +[0-9]+ / [0-9]+ / [0-9]+$' "$tmp/out")" "$(ls pipelines/hardware/*.ini | wc -l)" \
+    "what fits on a device of each machine, by precision and recomputation"
+plan --hardware pipelines/hardware/8xa100-40.ini --set train.precision=fp32
+ok "fp32 has its own peak and no copy of the weights" grep -qE 'of 8 x 19.5 TFLOP/s' "$tmp/out"
+is "$(grep -c 'their copy' "$tmp/out")" 0 "fp32 keeps no copy of the weights"
+plan --hardware pipelines/hardware/8xa100-40.ini --set train.zero=1
+ok "zero: a device keeps an eighth of the moments" grep -qE 'moments 155 MiB' "$tmp/out" || sed -n 5,7p "$tmp/out" | sed 's/^/# /'
+layer() { "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/rtx3090.ini --set train.batch=512 --set "train.recompute=$1" 2>/dev/null; }
+is "$(layer layer | sed -n 's/^micro-batch  *\([0-9]*\), .*/\1/p')" "$(layer none | sed -n 's/^  largest .* layer \([0-9]*\) .*/\1/p')" "a run that recomputes takes what then fits"
+rate() { layer "$1" | sed -n 's/.* at \([0-9]*\) tokens.*/\1/p'; }
+ok "and is slower by its 18% more work" awk -v a="$(rate none)" -v b="$(rate layer)" 'BEGIN { exit !(a / b > 1.175 && a / b < 1.185) }'
 plan --hardware pipelines/hardware/rtx3090.ini --set train.batch=512
 ok "recomputing a layer fits more" grep -qE 'largest +none 62 +gelu 79 +layer 3[0-9][0-9]' "$tmp/out" || grep largest "$tmp/out" | sed 's/^/# /'
 sed 's/^memory_gib.*/memory_gib = 2/' pipelines/hardware/rtx3090.ini > "$tmp/small.ini"

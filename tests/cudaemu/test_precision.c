@@ -79,15 +79,8 @@ static bool train(struct trained *r, const char *backend, struct gpt2_use use, i
             ids[i] = (int32_t)rng_below(&g, V);
         for (int i = 0; i < B * T; i++)
             targets[i] = i % 7 == 6 ? -1 : (ids[i] * 3 + 1) % V;
-        struct gpt2_batch batch = {.ids = ids,
-                                   .targets = targets,
-                                   .seq = seq,
-                                   .B = B,
-                                   .T = T,
-                                   .valid_total = B * T * 6 / 7,
-                                   .seed = 5,
-                                   .step = (uint64_t)s,
-                                   .last = true};
+        struct gpt2_batch batch = {ids,           targets, seq,         B, T,
+                                   B * T * 6 / 7, 5,       (uint64_t)s, 0, false};
         struct gpt2_update u = {.lr = 3e-3,
                                 .beta1 = 0.9,
                                 .beta2 = 0.95,

@@ -41,6 +41,55 @@ static void memory(void)
     CHECK(plan_work(&m, RECOMPUTE_LAYER) < 4.0 / 3, "which is less than a third");
 }
 
+/* Bytes of the 163M model on a GPU by hand: what is there once, and what a sequence adds while the
+ * logits fill their buffer. */
+static double by_hand(int64_t n, double size, int how)
+{
+    double L = 12, C = 768, H = 12, T = 1024, V = 50304, rows = (double)n * T;
+    double flat = 163009536 + (V - 50257) * C;
+    double copies = flat * (16 + (size < 4 ? size : 0));
+    double logit_rows = floor(536870912 / V / 16) * 16;
+    double logits = fmin(logit_rows, rows) * V * size;
+    double acts = how == RECOMPUTE_LAYER  ? L * C + 15 * C
+                  : how == RECOMPUTE_GELU ? L * 12 * C + 4 * C
+                                          : L * 16 * C;
+    double stats = how == RECOMPUTE_LAYER ? H + 4 : L * (H + 4);
+    double rest =
+        (3 + 10) * C * size + 4 * (2 + 3); /* branch, last x and norm, gradients; numbers */
+    return copies + logits + rows * (acts * size + stats * 4 + rest) + 12 * (double)n + 64;
+}
+
+static void gpus(void)
+{
+    static const double gib[] = {24, 40, 80, 160};
+    struct run r = {0};
+    struct hardware h;
+    schema_defaults(&run_schema, &r, &A, &E);
+    schema_defaults(&hardware_schema, &h, &A, &E);
+    r.model.vocab = 50257;
+    r.model.tied = r.model.qkv_bias = false;
+    for (size_t k = 0; k < sizeof gib / sizeof *gib; k++) {
+        struct plan_options o = {.run = &r,
+                                 .hardware = &h,
+                                 .utilisation = 0.35,
+                                 .tokens_per_s = NAN,
+                                 .reserve_gib = 1.5,
+                                 .measured = {.utilisation = NAN}};
+        struct plan_result p;
+        h.memory_gib = gib[k];
+        CHECK(plan_make(&p, &o, &E) == 0 && p.parameters == 163009536, "%g GiB: a plan", gib[k]);
+        for (int narrow = 0; narrow < 2; narrow++)
+            for (int how = 0; how < RECOMPUTES; how++) {
+                int64_t n = 0;
+                double room = (gib[k] - 1.5) * (1 << 30);
+                while (by_hand(n + 1, narrow ? 2 : 4, how) <= room)
+                    n++;
+                CHECK_INT(p.fits[narrow][how], n, "%g GiB, %s, %s: as by hand", gib[k],
+                          narrow ? "bf16" : "fp32", recompute_names[how]);
+            }
+    }
+}
+
 static struct result ran(const char *run, const char *device, int64_t parameters, double rate)
 {
     struct result r;
@@ -127,6 +176,7 @@ static void scaling(void)
 int main(void)
 {
     memory();
+    gpus();
     calibration();
     scaling();
     arena_release(&A);

@@ -69,7 +69,7 @@ static bool train(struct trained *r, struct gpt2_use use, bool tied, int64_t mic
         gpt2_zero_grad(m);
         for (int64_t i = 0; ok && i < B; i += micro) {
             struct gpt2_batch batch = {ids + i * T, targets + i * T, seq + i, micro, T, B * T,
-                                       7,           (uint64_t)s,     0};
+                                       7,           (uint64_t)s,     0,       false};
             ok = gpt2_grad(m, &batch, r->loss + i * T, &e) == 0;
         }
         ok = ok && gpt2_update(m, &u, &norm, &e) == 0;
