@@ -97,7 +97,9 @@ endif
 
 judge: $(TOOL) ## PANEL=p RUNS="a b" JUDGE=spec: the answers of several runs judged together; changes no run
 	@test -n "$(PANEL)" || { echo 'which panel? PANEL=name RUNS="a b" JUDGE=openai:gpt-5.5' >&2; exit 2; }
-	$(Q)bash pipelines/panel_runs.sh $(TOOL) $(PANELS_DIR)/$(PANEL) $(RUNS_DIR) "$(RUNS)" $(JUDGE:%=--judge '%') $(PANEL_OPTIONS)
+	$(Q)$(if $(filter local,$(JUDGE)),bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT)) \
+	  bash pipelines/panel_runs.sh $(TOOL) $(PANELS_DIR)/$(PANEL) $(RUNS_DIR) "$(RUNS)" \
+	  $(patsubst %,--judge '%',$(if $(filter local,$(JUDGE)),$(LOCAL_SPEC),$(JUDGE))) $(PANEL_OPTIONS)
 
 judge-check: $(TOOL) ## every judge protocol through a real llama.cpp server from PyPI
 	$(Q)BUILD=$(BUILD) ASSAY=$(abspath $(TOOL)) bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT) \
