@@ -11,7 +11,7 @@ static const char *const tasks[] = {"windows", "documents", "instruct", "choice"
 
 struct options {
     struct str model, vocab, shards, items, template_, out, backend, config, task_file, shots_from,
-        items_out;
+        items_out, hardware;
     struct strs sets, stop;
     int task;
     int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
@@ -57,7 +57,9 @@ static const struct field fields[] = {
     {"backend", FIELD_STR, AT(backend), "", .help = "cpu, cuda; default: the run file's"},
     {"threads", FIELD_I64, AT(threads), "", 0, 4096, .help = "0: all; changes no number"},
     {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
-     .help = "windows, documents: share the work among so many processes; 0: the run file's, 1"},
+     .help = "windows, documents: share the work among so many processes; 0: the run file's"},
+    {"hardware", FIELD_STR, AT(hardware), "",
+     .help = "hardware file: without ranks, one for each of its GPUs that is here"},
     {"concurrency", FIELD_I64, AT(concurrency), "4", 1, 1024, .help = "servers: requests at once"},
     {"timeout", FIELD_F64, AT(timeout), "600", 0.01, 86400, .help = "servers: seconds a request"},
     {"retries", FIELD_I64, AT(retries), "2", 0, 100, .help = "servers: further tries"},
@@ -118,6 +120,7 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
         .retries = o->retries,
         .max_requests = o->max_requests,
     };
+    j->c.ranks = j->c.ranks ? j->c.ranks : run.train.ranks;
     take_i64(&j->c.start, o->start);
     take_i64(&j->c.tokens, o->tokens);
     take_i64(&j->c.batch, o->batch);
@@ -171,7 +174,12 @@ static int run(void *opt, struct arena *a, struct err *e)
         launch_interrupts(NULL);
         return run_task[j.task](&j, stdout, a, e);
     }
-    int rc = launch_command(o->ranks, j.c.ranks, &seat, &launched, &status, e);
+    struct hardware h;
+    if (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e))
+        return -1;
+    struct launch_wish wish = {o->ranks, j.c.ranks, o->hardware.n ? &h : NULL,
+                               j.backend ? str_z(j.backend) : (struct str){0}};
+    int rc = launch_command(&wish, &seat, &launched, &status, e);
     if (rc <= 0)
         return rc < 0 ? -1 : status;
     launch_interrupts(launched ? &seat : NULL);

@@ -145,8 +145,9 @@ static const struct field train_config_fields[] = {
     {"backend", FIELD_STR, AT(backend), "auto", .help = "auto, cpu or cuda"},
     {"threads", FIELD_I64, AT(threads), "0", 0, 4096, .help = "CPU threads; 0: all",
      .flags = FIELD_VOLATILE},
-    {"ranks", FIELD_I64, AT(ranks), "1", 1, 4096,
-     .help = "processes on this machine that train together; mpirun and srun say it themselves",
+    {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
+     .help = "processes on this machine that train together, where mpirun or srun does not say; "
+             "0: one for each GPU of the hardware file that is here",
      .flags = FIELD_VOLATILE},
     {"comm", FIELD_STR, AT(comm), "auto",
      .help = "how ranks talk: auto, shm (one machine), mpi or nccl", .flags = FIELD_VOLATILE},
@@ -218,8 +219,8 @@ static const struct field eval_config_fields[] = {
     {"top_p", FIELD_F64, AT(top_p), "1", 0, 1,
      .help = "sample among the likeliest tokens of this total probability"},
     {"seed", FIELD_I64, AT(seed), "1", 0, MOST_COUNT, .help = "seed of sampling"},
-    {"ranks", FIELD_I64, AT(ranks), "1", 1, 4096,
-     .help = "processes on this machine that share a loss; changes no number",
+    {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
+     .help = "processes on this machine that share a loss; 0: as train.ranks; changes no number",
      .flags = FIELD_VOLATILE},
     {0},
 };

@@ -316,7 +316,8 @@ static void loss_rules(struct maker *m)
         rule(m, man, arena_printf(m->a, "%s %s %s", m->init_dep, m->shards_dep, stamp(m, "eval")));
         line(m, true,
              arena_printf(m->a,
-                          "eval --task windows --config %s/run.ini --model %s --shards %s --out %s",
+                          "eval --task windows --config %s/run.ini --model %s --shards %s --out %s "
+                          "$(HARDWARE_INI:%%=--hardware %%)",
                           m->dir, m->init, m->shards, out));
         needs(m, man);
     }
@@ -329,7 +330,7 @@ static void loss_rules(struct maker *m)
         line(m, true,
              arena_printf(m->a,
                           "eval --task documents --config %s/run.ini --model %s --vocab %s --items "
-                          "%s/data/test.jsonl --out %s",
+                          "%s/data/test.jsonl --out %s $(HARDWARE_INI:%%=--hardware %%)",
                           m->dir, m->init, m->vocab, m->data_dir, out));
         needs(m, man);
     }

@@ -42,7 +42,8 @@ static int run(void *opt, struct arena *a, struct err *e)
                               o->resume, o->hardware.n ? &h : NULL, NULL};
     struct rendezvous_seat seat;
     bool launched;
-    int status, rc = launch_command(o->ranks, r.train.ranks, &seat, &launched, &status, e);
+    struct launch_wish wish = {o->ranks, r.train.ranks, t.hardware, r.train.backend};
+    int status, rc = launch_command(&wish, &seat, &launched, &status, e);
     if (rc <= 0)
         return rc < 0 ? -1 : status;
     t.seat = launched ? &seat : NULL;

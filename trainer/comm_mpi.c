@@ -225,7 +225,7 @@ static int mpi_open(struct comm *c, struct backend *b, struct err *e)
     int there = 0;
     MPI_Initialized(&there);
     if (!c->meet || !there)
-        return err_set(e, "mpi is for ranks that mpirun started");
+        return err_set(e, "it is for ranks that mpirun started, and these were started otherwise");
     if (strcmp(b->ops->name, "cpu") != 0)
         return err_set(e, "mpi sums in host memory, not on %s", b->ops->name);
     struct mpi *m = c->impl = mem_zero(sizeof *m);

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "trainer/backend.h"
 
 /* From the first bad end until what is left is killed, in seconds: the ranks had their time. */
 #define LEFT 10.0
@@ -187,18 +189,52 @@ int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct er
     return rc;
 }
 
-int launch_command(int64_t wanted, int64_t usual, struct rendezvous_seat *seat, bool *launched,
+/* How many of `most` devices open. In a child: a device that was opened does not survive a fork, and
+ * ranks are forked behind this. */
+static int64_t devices_here(int64_t most)
+{
+    int state;
+    fflush(NULL);
+    pid_t p = fork();
+    if (p == 0) {
+        int64_t n = most;
+        struct backend b;
+        struct err ignored = {0};
+        while (n > 0 && backend_open(&b, "cuda", (int)n - 1, 1, &ignored))
+            n--;
+        _exit((int)n);
+    }
+    if (p < 0 || waitpid(p, &state, 0) != p || !WIFEXITED(state))
+        return 0;
+    return WEXITSTATUS(state);
+}
+
+static int64_t ranks_by_hardware(const struct launch_wish *w)
+{
+    int64_t count = w->hardware ? w->hardware->count : 1;
+    if (count < 2 || count > 255 || str_eqz(w->backend, "cpu"))
+        return 1;
+    int64_t here = devices_here(count);
+    if (here > 0 && here < count)
+        log_warn("%.*s has %lld devices, here are %lld: working with these",
+                 STR_ARG(w->hardware->name), (long long)count, (long long)here);
+    return here > 0 ? here : 1;
+}
+
+int launch_command(const struct launch_wish *w, struct rendezvous_seat *seat, bool *launched,
                    int *status, struct err *e)
 {
-    int64_t ranks = wanted ? wanted : usual;
+    int64_t ranks = w->option ? w->option : w->usual;
     bool told = rendezvous_told();
     *launched = false;
-    if (wanted > 1 && told)
+    if (w->option > 1 && told)
         return err_code(
             e, EXIT_USAGE,
             "--ranks %lld starts ranks, but mpirun, srun or WORLD_SIZE says that this is "
             "one already",
-            (long long)wanted);
+            (long long)w->option);
+    if (!ranks && !told)
+        ranks = ranks_by_hardware(w);
     if (ranks <= 1 || told)
         return 1;
     *launched = true;

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "base/str.h"
+#include "formats/run.h"
 #include "trainer/rendezvous.h"
 
 /* 1 in each rank, with its seat; 0 in the launcher when all ranks have ended, *status an enum
@@ -17,10 +19,14 @@
  * they could not be started or one was killed. */
 int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct err *e);
 
-/* The same for a command: `wanted` by its option (0: not given), else `usual` of its run file. When the
- * environment says that this is a rank already, an option is refused and `usual` not asked. 1: go on
- * as a rank, or alone (*launched says which); 0: *status; -1. */
-int launch_command(int64_t wanted, int64_t usual, struct rendezvous_seat *seat, bool *launched,
+/* The same for a command. When the environment says that this is a rank already, an option is refused
+ * and the rest not asked. 1: go on as a rank, or alone (*launched says which); 0: *status; -1. */
+struct launch_wish {
+    int64_t option, usual;           /* ranks by the command line, by the run file; 0: not said */
+    const struct hardware *hardware; /* neither: so many as its devices that open here; NULL: one */
+    struct str backend;              /* auto, cuda; cpu: one */
+};
+int launch_command(const struct launch_wish *w, struct rendezvous_seat *seat, bool *launched,
                    int *status, struct err *e);
 /* What interrupts: for a launched rank but 0 the terminal's Ctrl-C means nothing, rank 0 tells it. */
 void launch_interrupts(const struct rendezvous_seat *seat); /* NULL: not launched */

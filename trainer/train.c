@@ -91,7 +91,8 @@ static struct train_config deciding(const struct train_config *c)
     struct train_config d = *c;
     d.threads = d.micro_batch = 0;
     d.recompute = RECOMPUTE_NONE;
-    d.keep = d.ranks = 1;
+    d.keep = 1;
+    d.ranks = 0;
     d.max_hours = 0;
     d.backend = d.comm = (struct str){0};
     d.zero = 0;

@@ -65,6 +65,7 @@ int train_spread(struct trainer *t, int resumed, struct err *e)
     /* Fresh weights as well: another library of mathematics may draw others. */
     if (reducer_weights(t->ranks.reduce, e))
         return -1;
+    gpt2_refresh(t->m, t->state.updates);
     return f.resumed ? take_moments(t, e) : 0;
 }
 
