@@ -134,6 +134,14 @@ static double rate(const struct progress *p, double now)
     return seconds > 0 ? (p->done - p->resumed) / seconds : 0;
 }
 
+/* What is slower than one a second is counted by the minute. */
+static void put_rate(const struct progress *p, double r, struct buf *b)
+{
+    bool slow = r > 0 && r < 1;
+    amount(slow ? 60 * r : r, b);
+    buf_printf(b, " %s/%s", p->unit, slow ? "min" : "s");
+}
+
 /* "1.20M/3.20M tokens, 12.9K tokens/s, 2:35 left, loss 3.21" */
 static void describe(const struct progress *p, double now, struct buf *b)
 {
@@ -146,8 +154,7 @@ static void describe(const struct progress *p, double now, struct buf *b)
     buf_printf(b, " %s", p->unit);
     if (r > 0) {
         buf_addz(b, ", ");
-        amount(r, b);
-        buf_printf(b, " %s/s", p->unit);
+        put_rate(p, r, b);
     }
     if (r > 0 && p->total > p->done) {
         buf_addz(b, ", ");
@@ -260,8 +267,7 @@ void progress_end(struct progress *p)
         buf_printf(&b, " %s in ", p->unit);
         duration(now - p->start, &b);
         buf_addz(&b, ", ");
-        amount(rate(p, now), &b);
-        buf_printf(&b, " %s/s", p->unit);
+        put_rate(p, rate(p, now), &b);
         if (p->note[0])
             buf_printf(&b, ", %s", p->note);
         put_line(&b);

@@ -52,7 +52,7 @@ static int work(struct judge_asker *g, const struct judge_job *j, const double *
                 struct stage *st, FILE *to, struct arena *a, struct err *e)
 {
     int rc = judge_ask_all(g, path_join(a, j->out, "verdicts.msgpack"), e);
-    if (rc && !g->kept && !g->decided)
+    if (rc && !g->kept && g->decided == g->failed)
         return -1; /* nothing to sum up */
     struct err second;
     if (judge_print(g, j, to, rc ? &second : e))

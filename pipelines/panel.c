@@ -52,35 +52,46 @@ struct panel {
 
 /* ---- panel.ini ------------------------------------------------------------------------------ */
 
-static int write_ini(struct panel *p, const char *path, struct err *e)
+/* The design of a new panel, from the options. */
+static int make_design(struct panel *p, const char *path, struct err *e)
 {
     const struct panel_job *j = p->j;
     struct ini ini;
-    struct buf out = {0}, text = {0};
     if (schema_defaults(&ini_schema, &ini, p->a, e))
         return -1;
     if (!j->items)
         return err_code(e, EXIT_USAGE, "--items is missing: there is no %s yet", path);
     if (!j->judge.c.judge.n)
         return err_code(e, EXIT_USAGE, "which judge? --judge ollama:MODEL, say");
-    ini.panel.items = str_z(j->items);
-    ini.panel.judge = j->judge.c.judge;
+    p->c = ini.panel;
+    p->c.items = str_z(j->items);
+    p->c.judge = j->judge.c.judge;
     if (j->judge.c.prompt.n)
-        ini.panel.prompt = j->judge.c.prompt;
-    ini.panel.size = j->size;
-    ini.panel.anchors = j->anchors;
-    ini.panel.sanity = j->sanity;
-    ini.panel.seed = j->judge.c.seed;
-    ini.panel.temperature = j->judge.c.temperature;
-    ini.panel.max_tokens = j->judge.c.max_tokens;
-    ini.panel.context = j->context;
+        p->c.prompt = j->judge.c.prompt;
+    p->c.size = j->size;
+    p->c.anchors = j->anchors;
+    p->c.sanity = j->sanity;
+    p->c.seed = j->judge.c.seed;
+    p->c.temperature = j->judge.c.temperature;
+    p->c.max_tokens = j->judge.c.max_tokens;
+    p->c.context = j->context;
+    return 0;
+}
+
+/* With the first pass: what was refused before it left nothing. */
+static int write_ini(struct panel *p, struct err *e)
+{
+    const char *path = path_join(p->a, p->j->dir, "panel.ini");
+    struct buf out = {0}, text = {0};
+    if (file_exists(path))
+        return 0;
     buf_addz(&out, "# The design of a panel: every pass is made with it.\n[panel]\n");
     for (const struct field *f = config_fields; f->name; f++) {
         buf_cut(&text, 0);
-        field_text(f, (const char *)&ini.panel + f->at, &text);
+        field_text(f, (const char *)&p->c + f->at, &text);
         buf_printf(&out, "%s = %s\n", f->name, text.p ? text.p : "");
     }
-    int rc = file_mkdirs(j->dir, e) || file_write_all(path, buf_str(&out), e) ? -1 : 0;
+    int rc = file_mkdirs(p->j->dir, e) || file_write_all(path, buf_str(&out), e) ? -1 : 0;
     buf_release(&out);
     buf_release(&text);
     return rc;
@@ -90,12 +101,16 @@ static int read_design(struct panel *p, struct err *e)
 {
     const char *path = path_join(p->a, p->j->dir, "panel.ini");
     struct ini ini;
-    if (!file_exists(path) && write_ini(p, path, e))
+    if (!file_exists(path)) {
+        if (make_design(p, path, e))
+            return -1;
+    } else {
+        if (config_load(&ini_schema, &ini, path, (struct strs){0}, p->a, e))
+            return -1;
+        p->c = ini.panel;
+    }
+    if (sha256_file(str_dup(p->a, p->c.items), p->items_hash, e))
         return -1;
-    if (config_load(&ini_schema, &ini, path, (struct strs){0}, p->a, e) ||
-        sha256_file(str_dup(p->a, ini.panel.items), p->items_hash, e))
-        return -1;
-    p->c = ini.panel;
     if (p->j->judge.c.judge.n && !str_eq(p->j->judge.c.judge, p->c.judge))
         return err_code(e, EXIT_USAGE, "%s has the judge %.*s: another judge is another panel",
                         path, STR_ARG(p->c.judge));
@@ -329,6 +344,8 @@ static int record_pass(struct panel *p, struct err *e)
 {
     if (!p->is_new)
         return 0;
+    if (write_ini(p, e))
+        return -1;
     struct records *w = records_open(path_join(p->a, p->j->dir, "passes.msgpack"),
                                      &panel_pass_schema, RECORD_APPEND, e);
     p->now.judge = str_z(p->g.identity);
@@ -364,6 +381,8 @@ static int finish(struct panel *p, struct stage *st, FILE *to, int rc, struct er
     struct items items;
     struct buf spent = {0};
     struct err later = {0};
+    if (rc && !p->g.kept && p->g.decided == p->g.failed)
+        return -1; /* nothing to sum up */
     if (items_load(&items, str_dup(p->a, p->c.items), rc ? &later : e))
         return -1;
     int bad = panel_table_load(&t, p->j->dir, &items, rc ? &later : e);

@@ -56,7 +56,7 @@ int64_t panel_longest(const struct judge_asker *g);
 struct panel_table {
     struct panel_pass *pass;
     size_t passes, models, items, anchors, judged; /* judged: values in all */
-    struct str *model, *item;                      /* names, ids */
+    struct str *model, *item, *group;              /* names, ids, clusters of items ("": none) */
     int32_t *cluster, *anchor_at;                  /* [items]; models that are anchors */
     bool *is_anchor, *is_sanity;                   /* [models] */
     double *value, *d; /* [pass][model][item]: raw, and less the anchors beside it; NaN */

@@ -162,6 +162,7 @@ static int write_scores(const struct panel_table *t, const char *dir, size_t p, 
         double x = panel_at(t, t->value, p, m, i);
         v[i] = (struct score){.item = t->item[i],
                               .scorer = STR_LIT("judge_joint"),
+                              .cluster = t->group[i],
                               .value = x,
                               .outcome = isnan(x) ? OUTCOME_NOT_RUN : OUTCOME_SCORED,
                               .judge = t->pass[p].judge};

@@ -213,6 +213,7 @@ static void find_clusters(struct panel_table *t, const struct reader *r, const s
     struct map clusters = {0}, where = {0};
     t->item = arena_array(&t->arena, t->items, sizeof *t->item);
     t->cluster = arena_array(&t->arena, t->items, sizeof *t->cluster);
+    t->group = arena_array(&t->arena, t->items, sizeof *t->group);
     for (size_t k = 0; items && k < items->n; k++)
         map_add(&where, items->v[k].id, (int64_t)k, NULL);
     for (size_t i = 0; i < t->items; i++) {
@@ -223,6 +224,8 @@ static void find_clusters(struct panel_table *t, const struct reader *r, const s
         const char *name =
             arena_printf(&t->arena, "%c%.*s", c.n ? 'c' : 'i', STR_ARG(c.n ? c : t->item[i]));
         t->cluster[i] = (int32_t)map_add(&clusters, str_z(name), 0, NULL);
+        if (c.n)
+            t->group[i] = str_z(name + 1);
     }
     map_release(&clusters);
     map_release(&where);

@@ -145,7 +145,9 @@ int judge_prompt_load(struct judge_prompt *p, struct str name, struct arena *a, 
         }
         buf_release(&b);
         if (rc)
-            return err_wrap(e, "judge prompt %.*s", STR_ARG(name));
+            return err_wrap(
+                e, "judge prompt %.*s (neither a file nor score100, rubric5, joint100 or pairwise)",
+                STR_ARG(name));
     }
     sha256_hex(p->text, p->hash);
     if (read_head(p, e) || prompt_check(p, e))

@@ -148,6 +148,10 @@ is "$? $(grep -c interrupted "$tmp/err")" "4 1" "interrupted: exit 4, said"
 ok "with what was answered" [ "$("$ASSAY" cat "$tmp/int/verdicts.msgpack" | wc -l)" -ge 1 ]
 exec 7>&-
 ok "nobody there: incomplete, soon" fails 4 'could not connect\|refused' "${judge[@]}" --judge "http://127.0.0.1:9/v1#j" --out "$tmp/none" --retries 0
+is "$(cat "$tmp/out")" "" "and no summary of nothing"
+mkdir -p "$tmp/ro/verdicts.msgpack"
+ok "a folder that can't be written" fails 1 'verdicts.msgpack' "${judge[@]}" --judge "http://127.0.0.1:9/v1#j" --out "$tmp/ro"
+is "$(cat "$tmp/out")" "" "ends with the error alone"
 
 # ---- keys
 printf 'on POST /v1/chat/completions\nmatch Bearer sk-TOPSECRET\nstatus 401\nbody {"error":{"message":"key sk-TOPSECRET is wrong"}}\n' > "$tmp/auth"

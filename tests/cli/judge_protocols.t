@@ -179,6 +179,12 @@ answers m1 99
 ok "other answers under an old name are refused" fails 2 'm1 has other answers than in pass 1' panel --responses "$tmp/m1.msgpack"
 ok "another judge is another panel" fails 2 'another panel' panel --judge http://127.0.0.1:1/v1#x
 ok "a panel of one is refused" fails 2 'at least two' "$ASSAY" judge --panel "$tmp/one" --judge "$J" --items "$tmp/items.json" --responses "$tmp/good.msgpack"
+ok "so is one with a judge that is none" fails 2 'llama3' "$ASSAY" judge --panel "$tmp/one" --judge llama3 --items "$tmp/items.json" --responses "$tmp/good.msgpack" "$tmp/fair.msgpack"
+quiet "$ASSAY" judge --panel "$tmp/one" --judge "$J" --items "$tmp/items.json" --responses "$tmp/good.msgpack" "$tmp/fair.msgpack" --dry-run
+ok "neither they nor a dry run leave a folder" [ ! -e "$tmp/one" ]
+sed 's/"input":""/"input":"","cluster":"c"/' "$tmp/items.json" > "$tmp/clustered.json"
+ok "a panel over items of one cluster" quiet "$ASSAY" judge --panel "$tmp/clu" --judge "$J" --items "$tmp/clustered.json" --responses "$tmp/good.msgpack" "$tmp/fair.msgpack"
+is "$("$ASSAY" cat "$tmp/clu/scores/1/good.msgpack" | grep -c '"cluster":"c"')" 12 "tells compare which items belong together"
 ok "blocks fit the context" quiet "$ASSAY" judge --panel "$tmp/ctx" --judge "$J" --items "$tmp/items.json" --responses "$tmp"/m[2-7].msgpack --context 400
 ok "with fewer answers each, which is said" grep -q 'answers beside the anchors fit the context of 400' "$tmp/err"
 # ---- runs, through make
