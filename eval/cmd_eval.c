@@ -11,7 +11,7 @@ static const char *const tasks[] = {"windows", "documents", "instruct", "choice"
 
 struct options {
     struct str model, vocab, shards, items, template_, out, backend, config, task_file, shots_from,
-        items_out, hardware;
+        items_out, hardware, precision;
     struct strs sets, stop;
     int task;
     int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
@@ -56,6 +56,8 @@ static const struct field fields[] = {
     {"stop", FIELD_STRS, AT(stop), "", .help = "instruct: end before this text; may be repeated"},
     {"backend", FIELD_STR, AT(backend), "", .help = "cpu, cuda; default: the run file's"},
     {"threads", FIELD_I64, AT(threads), "", 0, 4096, .help = "0: all; changes no number"},
+    {"precision", FIELD_STR, AT(precision), "",
+     .help = "checkpoints: fp32, tf32, bf16 or fp16; default: the run file's, fp32"},
     {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
      .help = "windows, documents: share the work among so many processes; 0: the run file's"},
     {"hardware", FIELD_STR, AT(hardware), "",
@@ -130,6 +132,8 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
     take_i64(&j->threads, o->threads);
     take_f64(&j->c.temperature, o->temperature);
     take_f64(&j->c.top_p, o->top_p);
+    if (o->precision.n)
+        return schema_set(&eval_config_schema, &j->c, "precision", o->precision, a, e);
     return 0;
 }
 

@@ -35,6 +35,8 @@ static const struct field fields[] = {
     {"backend", FIELD_STR, offsetof(struct sample_options, backend), "auto", .help = "cpu, cuda"},
     {"threads", FIELD_I64, offsetof(struct sample_options, threads), "0", 0, 4096,
      .help = "0: all"},
+    {"precision", FIELD_ENUM, offsetof(struct sample_options, precision), "fp32",
+     .choices = precision_names, .help = "number format of activations and products"},
     {0},
 };
 static const struct schema options = {"sample", 1, sizeof(struct sample_options), fields};

@@ -4,6 +4,7 @@
 #include "base/command.h"
 #include "base/thread.h"
 #include "eval/serve.h"
+#include "formats/run.h"
 
 #define AT(m) offsetof(struct serve_options, m)
 static const struct field fields[] = {
@@ -31,6 +32,8 @@ static const struct field fields[] = {
      .help = "of requests that give none; 0: another one each start"},
     {"backend", FIELD_STR, AT(backend), "auto", .help = "cpu, cuda"},
     {"threads", FIELD_I64, AT(threads), "0", 0, 4096, .help = "0: all"},
+    {"precision", FIELD_ENUM, AT(precision), "fp32", .choices = precision_names,
+     .help = "number format of activations and products"},
     {0},
 };
 static const struct schema options = {"serve", 1, sizeof(struct serve_options), fields};

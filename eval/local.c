@@ -29,7 +29,10 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
     if (gpt2_config_of(l->dir, &l->config, &l->eos, e) || open_backend(l, o, e))
         return -1;
     int64_t batch = o->batch > 0 ? o->batch : o->rows(l->config.context);
-    struct gpt2_use use = {.batch = batch, .length = l->config.context, .decode = o->decode};
+    struct gpt2_use use = {.batch = batch,
+                           .length = l->config.context,
+                           .decode = o->decode,
+                           .precision = o->precision};
     l->m = gpt2_new(&l->backend, &l->config, &use, e);
     if (!l->m || gpt2_load(l->m, l->dir, e))
         return err_wrap(e, "model %s", dir);

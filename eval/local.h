@@ -18,6 +18,7 @@ struct local_options {
         *meet; /* several ranks: its device and cores of a machine are its share */
     int64_t (*rows)(int64_t context); /* batch 0: this many for the model's context */
     bool decode;                      /* with a KV cache */
+    int precision;                    /* enum precision */
 };
 struct local_model {
     struct backend backend;

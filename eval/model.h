@@ -51,6 +51,7 @@ struct model_options {
     const char *vocab;    /* gpt2: vocabulary file; NULL: the one named in the manifest */
     const char *backend;  /* gpt2; NULL: auto */
     int64_t threads;      /* gpt2; 0: all */
+    int precision;        /* gpt2: enum precision */
     int64_t batch;        /* gpt2: rows at once; 0: 8 */
     int64_t concurrency;  /* http: requests at once at most; 0: 4 */
     double timeout;       /* http: of one request, seconds; 0: 600 */

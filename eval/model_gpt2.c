@@ -45,12 +45,15 @@ struct job {
     struct job *before, *after; /* in local.live */
 };
 
-static int make_identity(struct model *m, struct local *g, struct err *e)
+/* The checkpoint, the vocabulary and, where it is not fp32, the precision. */
+static int make_identity(struct model *m, struct local *g, int precision, struct err *e)
 {
     char hash[SHA256_HEX];
     if (manifest_hash(g->l.dir, hash, e))
         return -1;
-    g->identity = arena_printf(&m->arena, "gpt2 %s vocab=%s", hash, g->vocab.hash);
+    g->identity =
+        arena_printf(&m->arena, "gpt2 %s vocab=%s%s%s", hash, g->vocab.hash,
+                     precision ? " precision=" : "", precision ? precision_names[precision] : "");
     g->name = arena_printf(&m->arena, "gpt2 %.12s", hash);
     return 0;
 }
@@ -66,6 +69,7 @@ static int gpt2_open(struct model *m, const char *spec, const struct model_optio
     g->clock = o->clock ? o->clock : clock_system();
     struct local_options lo = {.backend = o->backend,
                                .threads = o->threads,
+                               .precision = o->precision,
                                .batch = generate_batch(g->batch),
                                .decode = true};
     if (local_open(&g->l, spec, &lo, e) || local_vocab(&g->l, o->vocab, &g->vocab, e))
@@ -76,7 +80,7 @@ static int gpt2_open(struct model *m, const char *spec, const struct model_optio
     if (!g->encoder)
         return -1;
     g->logprob = logprob_new(g->l.m, g->encoder, g->eot, got_logprobs, g);
-    return make_identity(m, g, e);
+    return make_identity(m, g, o->precision, e);
 }
 
 static void gpt2_close(struct model *m)

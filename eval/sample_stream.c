@@ -118,8 +118,11 @@ static int make_prompt(struct stream *s, struct err *e)
 static int local(struct stream *s, const char *dir, const char *vocab, const char *backend,
                  struct err *e)
 {
-    struct local_options lo = {
-        .backend = backend, .threads = s->o->threads, .batch = generate_batch(1), .decode = true};
+    struct local_options lo = {.backend = backend,
+                               .threads = s->o->threads,
+                               .batch = generate_batch(1),
+                               .decode = true,
+                               .precision = s->o->precision};
     bool need = !s->o->ids || !s->o->prompt_ids.n || s->o->stop.n || s->o->vocab.n;
     int rc = -1;
     if (local_open(&s->l, dir, &lo, e))

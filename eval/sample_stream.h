@@ -8,11 +8,13 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "eval/sample.h"
+#include "formats/run.h"
 
 struct sample_options {
     struct str model, prompt, prompt_ids, vocab, backend;
     bool ids;
     int64_t max_new, seed, threads;
+    int precision; /* enum precision */
     struct sample_rule rule;
     struct strs stop;
 };

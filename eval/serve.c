@@ -385,6 +385,7 @@ static int server_load(struct server *s, struct err *e)
     struct arena *a = &s->arena;
     struct local_options lo = {.backend = o->backend.n ? str_dup(a, o->backend) : NULL,
                                .threads = o->threads,
+                               .precision = o->precision,
                                .batch = generate_batch(o->rows),
                                .decode = true};
     if (local_open(&s->l, str_dup(a, o->model), &lo, e) ||

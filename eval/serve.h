@@ -24,6 +24,7 @@
 struct serve_options {
     struct str model, name, vocab, backend, template_, host, key_env;
     int64_t port, threads, rows, queue, connections, max_body, seed;
+    int precision; /* enum precision */
     double timeout, drain;
 };
 /* Serves until SIGINT or SIGTERM; then finishes what is under way, at most o->drain seconds. The

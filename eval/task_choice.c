@@ -82,6 +82,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec, co
     struct model_options mo = {.vocab = j->vocab,
                                .backend = j->backend,
                                .threads = j->threads,
+                               .precision = j->c.precision,
                                .batch = j->c.batch,
                                .concurrency = j->concurrency,
                                .timeout = j->timeout,
@@ -113,6 +114,8 @@ int eval_choice(const struct eval_job *j, FILE *to, struct arena *a, struct err 
     int rc = -1;
     stage_begin(&st, "eval", 1, j->out, NULL, NULL);
     stage_setting(&st, "task", "choice");
+    if (j->c.precision)
+        stage_setting(&st, "precision", precision_names[j->c.precision]);
     if (task_load(&t, j->task_file, a, e) || eval_model_input(&st, j, &spec, a, e) ||
         stage_input(&st, j->items, e) || (j->vocab && stage_input(&st, j->vocab, e)) ||
         (j->shots_from && stage_input(&st, j->shots_from, e)))

@@ -86,6 +86,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec,
     struct model_options mo = {.vocab = j->vocab,
                                .backend = j->backend,
                                .threads = j->threads,
+                               .precision = j->c.precision,
                                .batch = j->c.batch,
                                .concurrency = j->concurrency,
                                .timeout = j->timeout,
@@ -144,6 +145,8 @@ int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct er
     int rc = -1;
     stage_begin(&st, "eval", 1, j->out, NULL, NULL);
     stage_setting(&st, "task", "instruct");
+    if (j->c.precision)
+        stage_setting(&st, "precision", precision_names[j->c.precision]);
     if (j->task_file && task_load(&task, j->task_file, a, e))
         goto out;
     if (j->task_file && task.kind != TASK_KIND_GENERATE) {

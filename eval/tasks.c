@@ -14,8 +14,6 @@
 #include "formats/manifest.h"
 #include "formats/record.h"
 
-static const char precision[] = "fp32";
-
 static int write_units(const char *out, const struct loss_units *u, struct err *e)
 {
     struct records *w = records_open(out, &loss_unit_schema, RECORD_WRITE, e);
@@ -75,9 +73,10 @@ static int slice_hash(const struct tokens *t, int64_t start, int64_t n, int64_t 
     return rc;
 }
 
-static int windows_facts(struct stage *st, const struct tokens *t, const struct loss_slice *s,
-                         const struct loss_units *u, const struct loss_totals *totals,
-                         int64_t vocab, struct arena *a, struct err *e)
+static int windows_facts(struct stage *st, int precision, const struct tokens *t,
+                         const struct loss_slice *s, const struct loss_units *u,
+                         const struct loss_totals *totals, int64_t vocab, struct arena *a,
+                         struct err *e)
 {
     char hex[SHA256_HEX];
     struct json *id = json_obj();
@@ -94,7 +93,7 @@ static int windows_facts(struct stage *st, const struct tokens *t, const struct 
         put_text(id, "window",
                  str_printf(a, "%lld apart, the last %lld counted, tail counted",
                             (long long)s->stride, (long long)s->stride));
-    json_put(id, "precision", json_of_z(precision));
+    json_put(id, "precision", json_of_z(precision_names[precision]));
     stage_fact(st, "identity", id);
     loss_facts(st, u, totals);
     stage_fact(st, "clusters",
@@ -128,8 +127,11 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
     struct tokens t = {0};
     struct loss_units u = {.meet = j->meet};
     struct loss_totals totals;
-    struct local_options lo = {
-        .backend = j->backend, .threads = j->threads, .rows = loss_rows, .meet = j->meet};
+    struct local_options lo = {.backend = j->backend,
+                               .threads = j->threads,
+                               .rows = loss_rows,
+                               .meet = j->meet,
+                               .precision = j->c.precision};
     int rc = -1;
     if (tokens_open(&t, j->shards, "test", e) || local_open(&l, j->model, &lo, e) ||
         check_vocab(j, &t, &l, e))
@@ -145,7 +147,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
         rc = 0;
         goto out;
     }
-    if (windows_facts(st, &t, &s, &u, &totals, l.config.vocab, a, e) ||
+    if (windows_facts(st, j->c.precision, &t, &s, &u, &totals, l.config.vocab, a, e) ||
         write_units(j->out, &u, e) || stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
     double nll = totals.nats / (double)totals.tokens;
@@ -168,6 +170,8 @@ static int begin(struct stage *st, const char *task, const struct eval_job *j,
 {
     stage_begin(st, "eval", 1, j->out, NULL, NULL);
     stage_setting(st, "task", task);
+    if (j->c.precision)
+        stage_setting(st, "precision", precision_names[j->c.precision]);
     *checkpoint = checkpoint_resolve(a, j->model, e);
     return *checkpoint ? stage_input(st, *checkpoint, e) : -1;
 }
@@ -216,7 +220,7 @@ out:
 
 /* ---- documents ------------------------------------------------------------------------------ */
 
-static void documents_facts(struct stage *st, const struct documents_result *r,
+static void documents_facts(struct stage *st, int precision, const struct documents_result *r,
                             const struct local_model *l, const struct vocab *v, struct arena *a)
 {
     struct json *id = json_obj(), *token = json_obj();
@@ -227,7 +231,7 @@ static void documents_facts(struct stage *st, const struct documents_result *r,
                                     "windows of %lld, half carried",
                                     (long long)l->config.context, (long long)l->config.context)
                        : STR_LIT("each alone after EOT, end counted"));
-    json_put(id, "precision", json_of_z(precision));
+    json_put(id, "precision", json_of_z(precision_names[precision]));
     stage_fact(st, "identity", id);
     json_put(token, "vocab", json_of_z(v->hash));
     stage_fact(st, "identity_token", token);
@@ -270,8 +274,11 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
     struct local_model l = {0};
     struct vocab v = {0};
     struct documents_result r = {.units.meet = j->meet};
-    struct local_options lo = {
-        .backend = j->backend, .threads = j->threads, .rows = loss_rows, .meet = j->meet};
+    struct local_options lo = {.backend = j->backend,
+                               .threads = j->threads,
+                               .rows = loss_rows,
+                               .meet = j->meet,
+                               .precision = j->c.precision};
     struct str path = str_z(j->items);
     int rc = -1;
     if (local_open(&l, j->model, &lo, e) || local_vocab(&l, j->vocab, &v, e) ||
@@ -283,7 +290,7 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
     }
     if (r.replaced)
         log_warn("%lld documents had bad UTF-8, read as U+FFFD", (long long)r.replaced);
-    documents_facts(st, &r, &l, &v, a);
+    documents_facts(st, j->c.precision, &r, &l, &v, a);
     if (write_units(j->out, &r.units, e) || stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
     documents_line(&r, to);

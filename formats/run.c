@@ -222,6 +222,8 @@ static const struct field eval_config_fields[] = {
     {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
      .help = "processes on this machine that share a loss; 0: as train.ranks; changes no number",
      .flags = FIELD_VOLATILE},
+    {"precision", FIELD_ENUM, AT(precision), "fp32", .choices = precision_names,
+     .help = "number format of activations and products; a part of every metric's identity"},
     {0},
 };
 #undef AT

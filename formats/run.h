@@ -115,6 +115,7 @@ struct eval_config {
     struct strs tasks; /* "piqa=ROWS": a task file or a task of the tool, and its rows */
     int64_t shots;     /* solved rows before each item of these */
     int64_t ranks;     /* processes on this machine that share a loss */
+    int precision;     /* enum precision, of a checkpoint */
 };
 
 /* [score] and [judge] */

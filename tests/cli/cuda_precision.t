@@ -82,6 +82,16 @@ ok "its losses are those of the CPU" agree loss
 ok "and its validation's" agree val_loss
 prompt() { "$ASSAY" sample --model "$tmp/bf16/latest" --backend "$1" --prompt-ids 1,2,3 --ids --max-new-tokens 8 --temperature 0 2>"$tmp/err"; }
 is "$(prompt cuda)" "$(prompt cpu)" "its checkpoint is like any other"
+prompt_bf16() { "$ASSAY" sample --model "$tmp/bf16/latest" --backend cuda --precision bf16 --prompt-ids 1,2,3 --ids --max-new-tokens 8 --temperature 0 2>"$tmp/err"; }
+is "$(prompt_bf16)" "$(prompt cpu)" "it continues a prompt in bf16 as well" || sed 's/^/# /' "$tmp/err"
+loss() { "$ASSAY" eval --task windows --model "$tmp/bf16/latest" --shards "$tmp/shards" --out "$tmp/e-$1-$2" --backend "$1" --precision "$2" >"$tmp/log" 2>&1 || sed 's/^/# /' "$tmp/log"; }
+loss cuda bf16 && loss cpu fp32
+nats() { grep -o '"nats": [0-9.]*' "$tmp/e-$1.manifest.json" | head -1 | grep -o '[0-9.]*$'; }
+ok "and its loss is near that in fp32, not equal" awk -v a="$(nats cuda-bf16)" -v b="$(nats cpu-fp32)" 'BEGIN { d = a / b - 1; exit !(d != 0 && d < 2e-3 && d > -2e-3) }'
+ok "its identity names the precision" grep -q '"precision": "bf16"' "$tmp/e-cuda-bf16.manifest.json"
+"$ASSAY" eval --task windows --model "$tmp/bf16/latest" --shards "$tmp/shards" --out "$tmp/e-x" --backend cpu --precision bf16 >"$tmp/log" 2>&1
+is $? 2 "evaluating in bf16 on the CPU is refused"
+ok "in a sentence" grep -q 'precision bf16: the cpu backend computes in fp32 only' "$tmp/log"
 is "$(ls -l "$tmp/bf16/latest/" | awk '/model.safetensors/{print $5}')" "$(ls -l "$tmp/cpu/latest/" | awk '/model.safetensors/{print $5}')" \
     "without the padding of its head"
 done_testing
