@@ -282,7 +282,8 @@ static int gradients(struct trainer *t, const struct loader_batch *b, double *lo
                                .valid_total = valid,
                                .seed = (uint64_t)t->c.seed,
                                .step = (uint64_t)b->step,
-                               .loss_scale = t->state.loss_scale};
+                               .loss_scale = t->state.loss_scale,
+                               .last = i + n >= hi};
         if (gpt2_grad(t->m, &g, t->loss, e))
             return -1;
         for (int64_t k = 0; k < n * T; k++)

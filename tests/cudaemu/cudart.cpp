@@ -5,7 +5,8 @@
  * kernels and copies must be device memory of the current device: the registry knows all of it.
  *
  * CUEMU_DEVICES=n devices (1), of the name CUEMU_NAME. CUEMU_MEMORY=bytes of each (16 GiB). CUEMU_LAZY=1: a stream's work runs
- * as late as synchronisation allows, so that a missing wait shows. CUEMU_GUARD=1: the host cannot
+ * as late as synchronisation allows, so that a missing wait shows; 2: that of the first stream only,
+ * the others' as early as they can. CUEMU_GUARD=1: the host cannot
  * touch device memory outside of kernels and copies.
  */
 #include "tests/cudaemu/emu.hpp"
@@ -227,8 +228,11 @@ static void push(cudaStream_t stream, const Work &w)
         drain_all();
     s->queue.push_back(w);
     s->queued++;
-    if (legacy || !setting("CUEMU_LAZY", 0))
+    long lazy = setting("CUEMU_LAZY", 0);
+    if (legacy || !lazy)
         drain(s, UINT64_MAX);
+    else if (lazy == 2 && s != streams.front())
+        drain(s, UINT64_MAX, false);
 }
 
 void enqueue(cudaStream_t stream, void (*call)(void *), void *arg, void (*drop)(void *))

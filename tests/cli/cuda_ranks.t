@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Several GPUs where there is none: assay train --ranks on emulated devices, gradients through the
+# emulated NCCL, streams as early and as late as they may be. Compiled and emulated, not run on GPUs.
+set -u
+. tests/cli/tap.sh
+BUILD=$(cd "$BUILD" && pwd)
+tmp=$(mktemp -d)
+trap '[ $BASHPID = $$ ] && rm -rf "$tmp"' EXIT
+if [ ! -f "$BUILD/cudaemu/libassay_cuda.so" ]; then
+    skip "NVIDIA's headers (cuda_runtime.h, cublasLt.h)"
+    done_testing
+fi
+export ASSAY_LIBDIR=$BUILD/cudaemu ASSAY_CUDA_TUNE=separate CUEMU_DEVICES=4 OMP_NUM_THREADS=1
+cd "$tmp" || exit 1
+has() { # file, pattern, name
+    grep -q -- "$2" "$1"
+    result $? "$3" || sed 's/^/# /' "$1" | head -20
+}
+perl -e '
+    sub shard { my ($name, $n, $seed) = @_;
+        open my $f, ">:raw", $name or die; my ($x, @t) = (0);
+        for (1 .. $n) { $seed = ($seed * 1103515245 + 12345) % 2147483648;
+            $x = ($x * 5 + 1 + 7 * (($seed >> 16) & 1)) % 61; push @t, $x; }
+        print $f pack("V256", 20240520, 1, $n, (0) x 253), pack("v*", @t); }
+    mkdir "shards"; shard("shards/c_train_000000.bin", 3000, 1); shard("shards/c_val_000000.bin", 300, 2);'
+cat >run.ini <<INI
+[model]
+layers = 2
+heads = 2
+width = 32
+context = 32
+vocab = 61
+dropout = 0.1
+[train]
+backend = cuda
+tokens = 2560
+batch = 4
+lr = 1e-2
+checkpoint_every = 10
+threads = 1
+INI
+train() { local out=$1; shift; "$ASSAY" train --quiet --config run.ini --shards shards --out "$out" "$@"; }
+same() { cmp -s "$1/latest/model.safetensors" "$2/latest/model.safetensors" && cmp -s "$1/latest/optimizer.safetensors" "$2/latest/optimizer.safetensors"; }
+near() { # journals: the losses of all steps within 1e-5, the norms within 1e-4
+    perl -MJSON::PP -e '
+        my @r = map { open my $f, "<", "$_/metrics.jsonl" or die; [map { decode_json($_) } <$f>] } @ARGV;
+        die "steps\n" if @{$r[0]} != @{$r[1]} || @{$r[0]} < 20;
+        for my $i (0 .. $#{$r[0]}) { for my $k (qw(loss norm)) {
+            my ($x, $y) = map { $_->[$i]{$k} } @r;
+            my $d = abs($x - $y) / (abs($x) + 1e-9); my $w = $k eq "norm" ? \$norm : \$loss;
+            $$w = $d if $d > $$w; } }
+        printf "# %s and %s: largest relative difference of a loss %.1e, of a norm %.1e\n", @ARGV, $loss, $norm;
+        exit($loss > 1e-5 || $norm > 1e-4);' "$1" "$2"
+}
+
+train cpu --set train.backend=cpu && train one && train two --ranks 2
+is $? 0 "20 steps on the CPU, on one device and on two"
+near cpu one
+result $? "one device has the losses and norms of the CPU"
+near cpu two
+result $? "so have two"
+has two/manifest.json '"comm": *"nccl"' "through NCCL"
+has two/manifest.json '"comm_share": *[0-9]' "the manifest says which share they stood still for each other"
+train zero --ranks 2 --set train.zero=1 && same two zero
+result $? "ZeRO-1 on two devices: the same bytes"
+for seed in 1 7; do
+    CUEMU_LAZY=1 CUEMU_SEED=$seed train "lazy$seed" --ranks 2 && same two "lazy$seed"
+    result $? "streams as late as they may be, threads in another order ($seed): the same bytes"
+done
+CUEMU_LAZY=1 train lazyzero --ranks 2 --set train.zero=1 && same two lazyzero
+result $? "and with ZeRO-1"
+CUEMU_LAZY=2 train early --ranks 2 && same two early
+result $? "the computing stream as late as it may be and the other as early: the same bytes"
+CUEMU_LAZY=2 train earlyzero --ranks 2 --set train.zero=1 && same two earlyzero
+result $? "and with ZeRO-1"
+train four --ranks 4 --set train.zero=1 && near cpu four
+result $? "four devices with ZeRO-1 have the losses of the CPU"
+
+# Resume: a checkpoint of two devices on one, and on four.
+cut_at_10() { # folder, arguments
+    local out=$1 pid
+    shift
+    "$ASSAY" train --quiet --config run.ini --shards shards --out "$out" "$@" 2>err.txt &
+    pid=$!
+    while [ ! -e "$out/latest" ] && kill -0 $pid 2>/dev/null; do sleep 0.01; done
+    kill -TERM $pid
+    wait $pid
+}
+cut_at_10 half --ranks 2 --set train.zero=1
+is $? 4 "SIGTERM ends two devices with status 4"
+cp -r half half4
+train half --resume && near cpu half
+result $? "their checkpoint goes on with one device"
+train half4 --resume --ranks 4 && near cpu half4
+result $? "and with four"
+
+# What each device used is summed.
+LD_LIBRARY_PATH=$BUILD/cudaemu/nvml CUEMU_NVML_ENERGY=1000 train power --ranks 2 >/dev/null
+LD_LIBRARY_PATH=$BUILD/cudaemu/nvml CUEMU_NVML_ENERGY=1000 train power1 >/dev/null
+joules() { sed -n 's/^ *"energy_j": *\([0-9.]*\).*/\1/p' "$1/manifest.json"; }
+ok "energy is the sum over devices: $(joules power) J of two, $(joules power1) J of one" \
+    awk -v a="$(joules power)" -v b="$(joules power1)" 'BEGIN { exit !(b > 0 && a > 1.5 * b) }'
+
+# What goes wrong is said.
+CUEMU_DEVICES=1 train alone --ranks 2 2>err.txt
+is $? 1 "two ranks need two devices"
+has err.txt 'rank 1 on .*device 1 is not there; this machine has 1' "which is said with the rank"
+"$ASSAY" train --quiet --config run.ini --shards shards --out dead --ranks 2 --set train.tokens=1M 2>err.txt &
+pid=$!
+while [ ! -e dead/latest ] && kill -0 $pid 2>/dev/null; do sleep 0.01; done
+kill -9 "$(ps -o pid= --ppid $pid | sort -n | tail -1)"
+began=$SECONDS
+wait $pid
+ok "a rank that dies ends all: status $?" [ $((SECONDS - began)) -lt 30 ]
+has err.txt 'rank 1 was killed\|rank 1 on' "and is named"
+done_testing
