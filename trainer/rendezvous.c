@@ -26,7 +26,8 @@
 
 #define START   25.0
 #define SILENCE 15.0
-/* From the failure to the end of a process that does not look up, in seconds. */
+/* From the failure to the end of a process that does not look up, in seconds; less when silence is
+ * borne less long. */
 #define GRACE 5.0
 #define MAGIC 0x76727361u
 
@@ -224,7 +225,7 @@ static void *live(void *arg)
     struct rendezvous_impl *m = arg;
     struct pollfd *w = mem_array((size_t)m->peers + 1, sizeof *w);
     double tick = m->silence / 10 < 1 ? m->silence / 10 : 1, beat = 0, round = clock_now();
-    double failed_at = 0;
+    double failed_at = 0, grace = m->silence < GRACE ? m->silence : GRACE;
     for (int i = 0; i < m->peers; i++)
         m->peer[i].heard = round;
     for (;;) {
@@ -254,7 +255,7 @@ static void *live(void *arg)
             failed_at = now;
             pass_on(m);
         }
-        if (failed_at && now - failed_at > GRACE)
+        if (failed_at && now - failed_at > grace)
             end_process(m);
     }
     if (atomic_load(&m->failed) && !failed_at)

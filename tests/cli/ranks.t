@@ -146,6 +146,16 @@ ends KILL 1 "rank 0 on $(hostname) was killed by signal 9" "kill -9 of rank 0"
 ends STOP 3 "rank 2 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 2"
 ends STOP 1 "rank 0 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 0"
 rm -rf dead
+"$ASSAY" train --quiet --config run.ini --shards shards --out slept --ranks 2 $slow &
+pid=$!
+wait_for slept/latest $pid
+v=($(ranks_of $pid))
+kill -STOP "${v[@]}"
+sleep 2.5
+kill -CONT "${v[@]}"
+wait $pid
+[ $? -eq 0 ] && same long2 slept
+result $? "all ranks stopped for longer than silence is borne, and woken: nothing happened"
 
 port=$((20000 + $$ % 20000))
 by_env() { # rank, world, arguments
@@ -198,6 +208,14 @@ if [ -e "$BUILD/libassay_mpi.so" ] && command -v mpirun >/dev/null; then
     $run 3 "$ASSAY" train --quiet --config run.ini --shards shards --out bympi3 --set train.comm=mpi --set train.zero=1 >out.txt 2>&1 &&
         same three bympi3
     result $? "mpirun -n 3 with ZeRO-1 likewise"
+    $run 2 "$ASSAY" train --quiet --config run.ini --shards shards --out usrmpi --set train.comm=mpi $slow >out.txt 2>&1 &
+    pid=$!
+    wait_for usrmpi/latest $pid
+    kill -USR1 $pid
+    wait $pid
+    is $? 4 "SIGUSR1 to mpirun reaches the ranks: status 4"
+    train usrmpi --resume $slow --ranks 2 && same long2 usrmpi
+    result $? "and the run goes on, to the bytes of a straight one"
     $run 2 "$ASSAY" train --quiet --config run.ini --shards shards --out dead --set train.comm=mpi --set train.tokens=51200000 >out.txt 2>&1 &
     pid=$!
     wait_for dead/latest $pid

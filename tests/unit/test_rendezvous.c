@@ -219,6 +219,16 @@ static int leaves(struct rendezvous *r, int rank, struct err *e)
     return rank == 1 ? 0 : rendezvous_barrier(r, e);
 }
 
+/* Hangs where it does not look up. */
+static int hears_nothing(struct rendezvous *r, int rank, struct err *e)
+{
+    (void)r;
+    (void)e;
+    for (;;)
+        pause();
+    return rank;
+}
+
 /* Every rank that was started, but for `but`, ended with this in its sentence, in time. */
 static void all_say(const char *name, const struct told *t, int n, int but, const char *a,
                     const char *b)
@@ -286,6 +296,10 @@ static void test_ends(void)
     all_say("kill -9 of rank 1", t, 3, 1, "rank 1 on", host);
     run(&(struct job){3, 3, env_tcp, forever, 5, 1, 2, SIGSTOP}, t);
     all_say("SIGSTOP of rank 2", t, 3, 2, "rank 2 on", "no sign of life for 1 s");
+    double before = clock_now();
+    run(&(struct job){3, 3, env_tcp, hears_nothing, 5, 1, 1, SIGKILL}, t);
+    CHECK(t[0].rc == 99 && t[2].rc == 99 && clock_now() - before < 8,
+          "ranks that hang are ended by their own threads");
     run(&(struct job){3, 3, env_tcp, other_call, 5, 5, 0, 0}, t);
     all_say("another call", t, 3, 0, "rank 1 on", "of 9 bytes");
     run(&(struct job){3, 3, env_tcp, gives_up, 5, 5, 0, 0}, t);
