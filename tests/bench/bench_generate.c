@@ -5,7 +5,7 @@
  *   bound = rows / (bytes / bandwidth)
  * with the bandwidth measured here, by as many threads reading a buffer of that size. Best of some
  * rounds: the machine may have other work. Prefill is timed apart.
- *   BENCH_THREADS=2 BENCH_ROWS=1,8 BENCH_ROUNDS=3 BENCH_NEW=64 bench_generate
+ *   BENCH_THREADS=2 BENCH_ROWS=1,8 BENCH_ROUNDS=3 BENCH_NEW=64 BENCH_WEIGHTS=bf16 bench_generate
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,7 +145,12 @@ static int fill(struct gpt2 *m, struct err *e)
 static int measure(struct backend *b, int64_t rows, int64_t fresh, int rounds, double bytes_s,
                    struct err *e)
 {
-    struct gpt2_use use = {.batch = generate_batch(rows), .length = PROMPT + fresh, .decode = true};
+    const char *type = getenv("BENCH_WEIGHTS");
+    bool bf16 = type && strcmp(type, "bf16") == 0;
+    struct gpt2_use use = {.batch = generate_batch(rows),
+                           .length = PROMPT + fresh,
+                           .decode = true,
+                           .bf16_weights = bf16};
     struct model_config c = shape;
     int32_t ids[MOST_ROWS + PROMPT];
     double step = 1e9, prefill = 1e9;
@@ -167,13 +172,14 @@ static int measure(struct backend *b, int64_t rows, int64_t fresh, int rounds, d
         step = s < step ? s : step;
         prefill = p < prefill ? p : prefill;
     }
-    double weights = (double)(gpt2_params(m)->count - c.context * c.width) * 4;
+    double weights = (double)(gpt2_params(m)->count - c.context * c.width) * (bf16 ? 2 : 4);
     double cache = 2.0 * (double)(rows * c.layers * c.width) * (PROMPT + (double)fresh / 2) * 4;
     double bound = (double)rows / ((weights + cache) / bytes_s);
-    printf("generate 124M rows=%-3lld %8.1f tokens/s  %6.2f ms a step  %4.1f%% of what %.1f GB/s "
-           "allow (%.1f tokens/s)  prefill %.0f tokens/s\n",
-           (long long)rows, (double)rows / step, step * 1e3, 100 * (double)rows / step / bound,
-           bytes_s / 1e9, bound, (double)(rows * PROMPT) / prefill);
+    printf(
+        "generate 124M %s rows=%-3lld %8.1f tokens/s  %6.2f ms a step  %4.1f%% of what %.1f GB/s "
+        "allow (%.1f tokens/s)  prefill %.0f tokens/s\n",
+        bf16 ? "bf16" : "f32", (long long)rows, (double)rows / step, step * 1e3,
+        100 * (double)rows / step / bound, bytes_s / 1e9, bound, (double)(rows * PROMPT) / prefill);
     gpt2_free(m);
     return 0;
 }

@@ -3,11 +3,16 @@
 its own): writes a GGUF of GPT-2 124M's shape with random weights and lets llama.cpp decode it.
 
     llama_generate.py FOLDER ENCODER_JSON VOCAB_BPE [--threads 2] [--rows 1,8] [--new 64] [--type f32]
+        [--ours build/tests/bench/bench_generate]
 
-Times are llama.cpp's own (predicted_ms of each request), so prompt and HTTP are left out."""
+Times are llama.cpp's own (predicted_ms of each request), so prompt and HTTP are left out. With --ours
+rounds of the two alternate, and the last column is the median of the rounds' ratios."""
 import argparse
 import json
 import os
+import re
+import statistics
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -73,6 +78,7 @@ def main():
     p.add_argument("--new", type=int, default=64)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--type", default="f32")
+    p.add_argument("--ours")
     o = p.parse_args()
     path = os.path.join(o.folder, f"random-124m-{o.type}.gguf")
     if not os.path.exists(path):
@@ -100,13 +106,23 @@ def main():
             r = json.loads(r) if isinstance(r, (str, bytes)) else r
             return r["timings"]
 
-        best = None
+        theirs, ours, shares = [], [], []
         for _ in range(o.rounds):
+            if o.ours:
+                e = dict(os.environ, BENCH_THREADS=str(o.threads), BENCH_ROWS=str(rows), BENCH_ROUNDS="1",
+                         BENCH_NEW=str(o.new), BENCH_WEIGHTS="f32" if o.type == "f32" else "bf16")
+                line = subprocess.run([o.ours], env=e, capture_output=True, text=True, check=True).stdout
+                ours.append(float(re.search(r"([\d.]+) tokens/s", line)[1]))
+                shares.append(float(re.search(r"([\d.]+)% of what", line)[1]))
             with ThreadPoolExecutor(rows) as pool:
                 ts = list(pool.map(ask, range(rows)))
-            rate = sum(t["predicted_n"] for t in ts) / max(t["predicted_ms"] for t in ts) * 1e3
-            best = max(best or 0, rate)
-        print(f"llama.cpp 124M {o.type} rows={rows:<3d} {best:8.1f} tokens/s  {rows * 1e3 / best:6.2f} ms a step", flush=True)
+            theirs.append(sum(t["predicted_n"] for t in ts) / max(t["predicted_ms"] for t in ts) * 1e3)
+        best = max(theirs)
+        line = f"llama.cpp 124M {o.type} threads={o.threads} rows={rows:<3d} {best:8.1f} tokens/s  {rows * 1e3 / best:6.2f} ms a step"
+        if ours:
+            ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+            line += f"  ours {max(ours):8.1f} tokens/s, {statistics.median(shares):.0f}% of the bound, ratio {ratio:.2f} of {o.rounds}"
+        print(line, flush=True)
         del s
 
 

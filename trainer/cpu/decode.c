@@ -72,27 +72,31 @@ void cpu_kv_write(struct backend *b, struct tensor *k, struct tensor *v, const s
         pool_run(j.c->pool, j.B * heads, write_task, &j);
 }
 
+/* Both products are those of one row with a dense matrix: the keys, [n, HS] against q, and the
+ * values, s against [n, HS]. */
 static void step_task(void *ctx, int64_t task, int worker)
 {
     const struct decode_job *j = ctx;
     const struct vec *v = j->c->vec;
-    int64_t b = task / j->heads, h = task % j->heads, n = j->pos[b] + 1;
-    float *y = j->y + b * j->C + h * j->HS;
-    memset(y, 0, (size_t)j->HS * sizeof *y);
-    if (n <= 0)
+    int64_t b = task / j->heads, h = task % j->heads, n = j->pos[b] + 1, HS = j->HS;
+    float *y = j->y + b * j->C + h * HS;
+    if (n <= 0) {
+        memset(y, 0, (size_t)HS * sizeof *y);
         return;
+    }
     store(j, task);
-    float *s = cpu_scratch(j->c, worker, (size_t)j->positions);
-    const float *q = j->qkv + b * 3 * j->C + h * j->HS;
-    const float *keys = j->k + task * j->positions * j->HS;
-    const float *values = j->v + task * j->positions * j->HS;
-    for (int64_t t = 0; t < n; t++)
-        s[t] = v->dot(q, keys + t * j->HS, j->HS);
-    v->scale(s, (float)(1 / sqrt((double)j->HS)), n);
+    float *s = cpu_scratch(j->c, worker, (size_t)(j->positions + 9 * HS));
+    const float *q = j->qkv + b * 3 * j->C + h * HS;
+    struct vec_few scores = {.m = 1, .n = n, .k = HS, .ldx = HS, .ldy = n, .x = q, .y = s};
+    struct vec_few out = {.m = 1, .n = HS, .k = n, .ldx = n, .ldy = HS, .x = s, .y = y};
+    scores.w = j->k + task * j->positions * HS;
+    scores.room = s + j->positions;
+    out.w = j->v + task * j->positions * HS;
+    v->few_out_in(&scores);
+    v->scale(s, (float)(1 / sqrt((double)HS)), n);
     double sum = v->exp_sum(s, s, v->max(s, n), n);
-    for (int64_t t = 0; t < n; t++)
-        v->axpy(y, s[t], values + t * j->HS, j->HS);
-    v->scale(y, (float)(1 / sum), j->HS);
+    v->few_in_out(&out);
+    v->scale(y, (float)(1 / sum), HS);
 }
 
 void cpu_attention_step(struct backend *b, struct tensor *y, struct tensor *k, struct tensor *v,

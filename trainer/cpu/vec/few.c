@@ -20,8 +20,10 @@
 #define MOST_generic 4
 #define MOST         VEC_PASTE(MOST, ISA)
 enum { WIDE_1 = MOST == 8 ? 16 : 12, WIDE_2 = MOST == 8 ? 8 : 6, WIDE_4 = MOST == 8 ? 6 : 3 };
-enum { WIDE_8 = 3, SOME = 4 };  /* SOME: narrower tiles of one row */
-enum { BLOCK = 16, LINE = 64 }; /* rows of w in a block; bytes */
+enum { WIDE_8 = 3, SOME = 4 }; /* SOME: narrower tiles of one row */
+/* Rows of w in a block. A single row of x costs so little beside w that each row of w is a block: then
+ * the reading itself is one stream, and AHEAD bytes before it the prefetching. */
+enum { BLOCK = 16, LINE = 64, AHEAD = 32768 };
 
 #define UNROLL _Pragma("GCC unroll 32")
 
@@ -163,10 +165,11 @@ static void in_out_block(struct in_out t, int rows, int64_t n, bool bf16)
 void VEC(vec_few_in_out)(const struct vec_few *p)
 {
     const int64_t row = p->n * (p->bf16 ? 2 : 4);
+    const int64_t block = p->m == 1 ? 1 : BLOCK;
     float x[BLOCK * 8];
-    for (int64_t l = 0; l < p->k; l += BLOCK)
+    for (int64_t l = 0; l < p->k; l += block)
         for (int64_t i = 0; i < p->m; i += MOST) {
-            int64_t k = p->k - l < BLOCK ? p->k - l : BLOCK;
+            int64_t k = p->k - l < block ? p->k - l : block;
             int64_t live = p->m - i < MOST ? p->m - i : MOST;
             int rows = tile_rows(live);
             for (int64_t a = 0; a < k; a++)
@@ -175,7 +178,7 @@ void VEC(vec_few_in_out)(const struct vec_few *p)
             const char *w = (const char *)p->w + l * row;
             struct in_out t = {.x = x,
                                .w = w,
-                               .ahead = w + k * row,
+                               .ahead = w + (p->m == 1 ? AHEAD : k * row),
                                .k = k,
                                .live = live,
                                .row = row,
