@@ -103,6 +103,17 @@ static int url_spec(struct chat_target *t, const char *spec, struct arena *a, st
     return set_base(t, arena_bytes(a, spec, (size_t)(hash - spec)), "a model's URL", a, e);
 }
 
+/* Often a key read from a file with its line feed. The value is never shown. */
+static int check_key(const struct chat_target *t, struct err *e)
+{
+    for (const char *c = t->key; c && *c; c++)
+        if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
+            return err_code(e, EXIT_USAGE,
+                            "%s holds a blank, a line break or another character that no key has",
+                            t->key_name);
+    return 0;
+}
+
 int chat_target_parse(struct chat_target *t, const char *spec, struct arena *a, struct err *e)
 {
     int rc;
@@ -115,6 +126,8 @@ int chat_target_parse(struct chat_target *t, const char *spec, struct arena *a, 
         rc = ollama_spec(t, spec + 7, a, e);
     else
         rc = url_spec(t, spec, a, e);
+    if (rc == 0)
+        rc = check_key(t, e);
     if (rc == 0 && !*t->model)
         rc = err_code(e, EXIT_USAGE, "the model's name is empty");
     return rc ? err_wrap(e, "model %s", strchr(spec, '@') ? "spec" : spec) : 0;

@@ -256,9 +256,11 @@ static void read_body(const struct chat_target *t, const struct http_reply *h,
         read_error(t, ok ? inner_status(&g) : h->status, &g, h, out, a);
     else if (n < 0)
         give_up(out, CHAT_RETRY,
-                is_html(h) ? STR_LIT("HTTP 200 with a page of HTML")
-                           : str_printf(a, "HTTP 200 with a body that is no JSON: %.*s",
-                                        STR_ARG(tame(t, h->body, a))));
+                is_html(h)
+                    ? str_printf(a, "HTTP 200 with a page of HTML (%s is no chat server's address)",
+                                 t->url)
+                    : str_printf(a, "HTTP 200 with a body that is no JSON: %.*s",
+                                 STR_ARG(tame(t, h->body, a))));
     else if (n == 0)
         give_up(out, CHAT_RETRY, STR_LIT("HTTP 200 with an empty body"));
     else

@@ -37,7 +37,7 @@ static const struct field fields[] = {
      .help = "pairwise: each against the baseline, or all pairs"},
     {"baseline", FIELD_STR, AT(baseline), "", .help = "pairwise: a name; default: the first"},
     {"repeat", FIELD_I64, AT(repeat), "", 1, 1000,
-     .help = "times everything is judged; 2 or more tell the judge's noise"},
+     .help = "times everything is judged; 2 or more tell the judge's noise; else 1"},
     {"calibrate", FIELD_STR, AT(calibrate), "",
      .help = "pairs labelled by people (JSONL: instruction, output, a, b, label): measures the "
              "judge"},
@@ -51,12 +51,12 @@ static const struct field fields[] = {
      .help = "panel: models of before in a pass with new ones, at least 3 for a link; all: a pass "
              "with all"},
     {"sanity", FIELD_BOOL, AT(sanity), "true",
-     .help = "panel: judge the reference and an empty answer too"},
+     .help = "panel: the reference and an empty answer are judged too"},
     {"context", FIELD_I64, AT(context), "0", 0, 1e9,
      .help = "panel: tokens of the judge's context, which questions must fit; 0: what it says"},
     {"dry_run", FIELD_BOOL, AT(dry_run), "false",
      .help = "say how many questions there are and what they cost, and ask nothing"},
-    {"concurrency", FIELD_I64, AT(concurrency), "", 1, 1024, .help = "requests at once"},
+    {"concurrency", FIELD_I64, AT(concurrency), "", 1, 1024, .help = "requests at once; else 4"},
     {"max_requests", FIELD_I64, AT(max_requests), "", 0, 9e15,
      .help = "stop after this many requests, tries included; 0: no cap"},
     {"max_total_tokens", FIELD_I64, AT(max_total_tokens), "", 0, 9e15,
@@ -65,17 +65,19 @@ static const struct field fields[] = {
      .help = "stop before this is passed, in the price's currency; 0: no cap"},
     {"price", FIELD_STR, AT(price), "", .help = "price file, or a name in pipelines/prices"},
     {"max_seconds", FIELD_F64, AT(max_seconds), "", 0, 9e9, .help = "stop asking then; 0: no cap"},
-    {"retries", FIELD_I64, AT(retries), "", 0, 100, .help = "further tries of a failed request"},
+    {"retries", FIELD_I64, AT(retries), "", 0, 100,
+     .help = "further tries of a failed request; else 4"},
     {"asks", FIELD_I64, AT(asks), "2", 1, 100,
      .help = "times a question is asked while no verdict can be parsed"},
     {"max_tokens", FIELD_I64, AT(max_tokens), "", 1, 1048576,
      .help = "longest verdict (joint: for each answer); default: what the prompt needs"},
-    {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed sent with each request"},
-    {"timeout", FIELD_F64, AT(timeout), "", 0.01, 86400, .help = "seconds for one request"},
+    {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed sent with each request; else 123"},
+    {"timeout", FIELD_F64, AT(timeout), "", 0.01, 86400,
+     .help = "seconds for one request; else 60"},
     {"temperature", FIELD_F64, AT(temperature), "", -1, 100,
-     .help = "sent with each request; -1: not sent, for models that refuse it"},
+     .help = "sent with each request; -1: not sent, for models that refuse it; else 0"},
     {"max_failed", FIELD_F64, AT(max_failed), "", 0, 1,
-     .help = "share of questions without a verdict above which the exit status is 4"},
+     .help = "share of questions without a verdict above which the exit status is 4; else 0.05"},
     {0},
 };
 static const struct schema options_schema = {"judge", 1, sizeof(struct options), fields};
@@ -199,13 +201,15 @@ const struct command cmd_judge = {
     .name = "judge",
     .summary = "let a language model grade answers, or compare them",
     .details =
+        "assay judge --judge ollama:llama3 --items test.jsonl --responses a.msgpack --out "
+        "judged\n\n"
         "Each verdict is written to OUT/verdicts.msgpack at once; run again after a kill, a cap or "
         "a failure, and only what has no score is asked. An answer of the judge that is no plain "
         "grade is never a score: it is counted as parse_failed, refused, truncated or "
         "transport_failed, and the mean comes with its bounds.\n\n"
         "Keys come from the environment only: OPENAI_API_KEY for openai:, ANTHROPIC_API_KEY for "
         "anthropic:, ASSAY_API_KEY for http://. docs/judge.md has the protocols. Exit status 4: "
-        "incomplete, run again.",
+        "incomplete, run again. \"else N\": where neither the option nor the run file says it.",
     .options = &options_schema,
     .run = run,
 };

@@ -226,6 +226,14 @@ static void test_specs(void)
     unsetenv("OPENAI_API_KEY");
     CHECK(chat_target_parse(&t, "openai:m", &arena, &e) && strstr(e.msg, "OPENAI_API_KEY"),
           "no key: its variable is named");
+    static const char *const odd[] = {"sk-1\n", "sk 1", " sk-1", "sk-\xC3\xA4"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        setenv("OPENAI_API_KEY", odd[i], 1);
+        CHECK(chat_target_parse(&t, "openai:m", &arena, &e) && e.code == EXIT_USAGE &&
+                  strstr(e.msg, "OPENAI_API_KEY") && !strstr(e.msg, "sk"),
+              "a key that is none is refused and not shown: %s", e.msg);
+    }
+    unsetenv("OPENAI_API_KEY");
 }
 
 /* ---- with a server -------------------------------------------------------------------------- */
