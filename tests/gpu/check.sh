@@ -51,7 +51,7 @@ times() { awk -v a="${1:-x}" -v b="${2:-x}" 'BEGIN { if (a + 0 > 0 && b + 0 > 0)
 
 # ---- sizes ----
 if [ -n "$EMULATED" ]; then
-    layers=2 heads=2 width=32 context=32 vocab=256 batch=2 steps=24 rate=1e-2 data=2000 every=0 PRECISION=${PRECISION:-fp32}
+    layers=2 heads=2 width=32 context=32 vocab=256 batch=2 steps=24 rate=1e-2 data=2000 every=0 PRECISION=${PRECISION:-bf16}
 else
     layers=12 heads=12 width=768 context=1024 vocab=50257 batch=32 steps=200 rate=6e-4 data=4000000 every=0 PRECISION=${PRECISION:-bf16}
 fi
