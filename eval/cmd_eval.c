@@ -16,7 +16,7 @@ struct options {
     int task;
     int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
         retries, max_requests, shots, stride, ranks;
-    double temperature, top_p, timeout;
+    double temperature, top_p, min_p, repetition_penalty, timeout;
 };
 #define AT(m) offsetof(struct options, m)
 static const struct field fields[] = {
@@ -52,6 +52,9 @@ static const struct field fields[] = {
      .help = "0: the likeliest token; -1: not sent to a server"},
     {"top_k", FIELD_I64, AT(top_k), "", 0, 16777216, .help = "0: all"},
     {"top_p", FIELD_F64, AT(top_p), "", 0, 1, .help = "1: all"},
+    {"min_p", FIELD_F64, AT(min_p), "", 0, 1, .help = "checkpoints: 0: all"},
+    {"repetition_penalty", FIELD_F64, AT(repetition_penalty), "", 0.01, 100,
+     .help = "checkpoints: 1: none"},
     {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed of sampling"},
     {"stop", FIELD_STRS, AT(stop), "", .help = "instruct: end before this text; may be repeated"},
     {"backend", FIELD_STR, AT(backend), "", .help = "cpu, cuda; default: the run file's"},
@@ -132,6 +135,8 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
     take_i64(&j->threads, o->threads);
     take_f64(&j->c.temperature, o->temperature);
     take_f64(&j->c.top_p, o->top_p);
+    take_f64(&j->c.min_p, o->min_p);
+    take_f64(&j->c.repetition_penalty, o->repetition_penalty);
     if (o->precision.n)
         return schema_set(&eval_config_schema, &j->c, "precision", o->precision, a, e);
     return 0;

@@ -55,6 +55,8 @@ static void journal_key(const struct model *m, const struct asker *k, char hex[S
     struct buf b = {0};
     buf_printf(&b, "%lld %lld %lld %.17g %.17g", (long long)o->max_new, (long long)o->top_k,
                (long long)o->seed, o->temperature, o->top_p);
+    if (o->min_p > 0 || (o->repeat > 0 && o->repeat != 1))
+        buf_printf(&b, " %.17g %.17g", o->min_p, o->repeat);
     sha256_begin(&h);
     part(&h, str_z(m->ops->identity(m)));
     part(&h, str_z(o->template_->hash));
@@ -117,6 +119,8 @@ static int next_item(void *ctx, struct request *q, struct err *e)
                           .temperature = k->o->temperature,
                           .top_p = k->o->top_p,
                           .top_k = k->o->top_k,
+                          .min_p = k->o->min_p,
+                          .repeat = k->o->repeat,
                           .seed = instruct_seed(k->o->seed, it->id),
                           .tag = &k->got[i]};
     return 1;

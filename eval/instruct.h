@@ -19,6 +19,7 @@ struct instruct_options {
     const struct template *template_;
     int64_t max_new, top_k, seed;
     double temperature, top_p;
+    double min_p, repeat; /* 0; 1 or 0: none */
     struct strs stop;
 };
 struct instruct_counts {

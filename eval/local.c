@@ -29,10 +29,16 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
     if (gpt2_config_of(l->dir, &l->config, &l->eos, e) || open_backend(l, o, e))
         return -1;
     int64_t batch = o->batch > 0 ? o->batch : o->rows(l->config.context);
+    const struct backend_ops *ops = l->backend.ops;
+    /* Where nothing computes in bf16 the weights may still be read in it. */
+    bool narrow = o->precision == PRECISION_BF16 && ops->bf16_weights &&
+                  !ops->supports(&l->backend, DTYPE_BF16);
     struct gpt2_use use = {.batch = batch,
                            .length = l->config.context,
                            .decode = o->decode,
-                           .precision = o->precision};
+                           .precision = narrow ? PRECISION_FP32 : o->precision,
+                           .bf16_weights = narrow};
+    l->precision = narrow ? "bf16 weights" : precision_names[o->precision];
     l->m = gpt2_new(&l->backend, &l->config, &use, e);
     if (!l->m || gpt2_load(l->m, l->dir, e))
         return err_wrap(e, "model %s", dir);

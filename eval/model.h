@@ -33,10 +33,11 @@ struct request {
     int64_t max_tokens;
     double temperature, top_p;
     int64_t top_k;
-    uint64_t seed;     /* of this request: results do not depend on the batch order */
-    bool json;         /* ask for a JSON object where the server can */
-    struct str schema; /* ask for JSON of this JSON schema where the server can; borrowed */
-    bool apart;        /* REQUEST_LOGPROB: encode prompt and choices apart */
+    double min_p, repeat; /* 0: all; repetition penalty, 1 or 0: none. Not sent to servers */
+    uint64_t seed;        /* of this request: results do not depend on the batch order */
+    bool json;            /* ask for a JSON object where the server can */
+    struct str schema;    /* ask for JSON of this JSON schema where the server can; borrowed */
+    bool apart;           /* REQUEST_LOGPROB: encode prompt and choices apart */
     void *tag;
 };
 
@@ -75,6 +76,8 @@ struct model {
     void *impl;
     struct arena arena;
     int64_t context; /* tokens of prompt and answer; 0: unknown */
+    const char
+        *precision; /* of a checkpoint that is not read in fp32, as results state it; or NULL */
     /* Remote ones: requests sent, tries included; and those that ran into the timeout, which the
      * server may have worked on and may bill. */
     int64_t sent, timed_out;

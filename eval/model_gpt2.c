@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "eval/flow.h"
 #include "eval/generate.h"
 #include "eval/local.h"
 #include "eval/logprob.h"
@@ -40,7 +41,7 @@ struct local {
 struct job {
     struct request q;
     struct ids prompt;
-    struct buf text;
+    struct flow answer;
     double started;
     struct job *before, *after; /* in local.live */
 };
@@ -51,9 +52,8 @@ static int make_identity(struct model *m, struct local *g, int precision, struct
     char hash[SHA256_HEX];
     if (manifest_hash(g->l.dir, hash, e))
         return -1;
-    g->identity =
-        arena_printf(&m->arena, "gpt2 %s vocab=%s%s%s", hash, g->vocab.hash,
-                     precision ? " precision=" : "", precision ? precision_names[precision] : "");
+    g->identity = arena_printf(&m->arena, "gpt2 %s vocab=%s%s%s", hash, g->vocab.hash,
+                               precision ? " precision=" : "", precision ? g->l.precision : "");
     g->name = arena_printf(&m->arena, "gpt2 %.12s", hash);
     return 0;
 }
@@ -80,6 +80,7 @@ static int gpt2_open(struct model *m, const char *spec, const struct model_optio
     if (!g->encoder)
         return -1;
     g->logprob = logprob_new(g->l.m, g->encoder, g->eot, got_logprobs, g);
+    m->precision = o->precision ? g->l.precision : NULL;
     return make_identity(m, g, o->precision, e);
 }
 
@@ -115,7 +116,7 @@ static void job_free(struct local *g, struct job *j)
     if (j->after)
         j->after->before = j->before;
     ids_release(&j->prompt);
-    buf_release(&j->text);
+    flow_release(&j->answer);
     free(j);
 }
 
@@ -124,6 +125,7 @@ static void job_free(struct local *g, struct job *j)
 static int fill(struct local *g, struct job *j, struct gen_task *t, struct err *e)
 {
     j->started = g->clock->now(g->clock);
+    j->answer.stop = j->q.stop;
     if (encode(g->encoder, j->q.prompt, &j->prompt, e))
         return err_wrap(e, "item %.*s", STR_ARG(j->q.id));
     if (!j->prompt.n && g->eot < 0)
@@ -131,14 +133,17 @@ static int fill(struct local *g, struct job *j, struct gen_task *t, struct err *
                        STR_ARG(j->q.id));
     if (!j->prompt.n)
         ids_add(&j->prompt, g->eot);
-    *t = (struct gen_task){
-        .ids = j->prompt.v,
-        .n = (int64_t)j->prompt.n,
-        .max_new = j->q.max_tokens,
-        .rule = {.temperature = j->q.temperature, .top_p = j->q.top_p, .top_k = j->q.top_k},
-        .seed = j->q.seed,
-        .eos = g->eot,
-        .tag = j};
+    *t = (struct gen_task){.ids = j->prompt.v,
+                           .n = (int64_t)j->prompt.n,
+                           .max_new = j->q.max_tokens,
+                           .rule = {.temperature = j->q.temperature,
+                                    .top_p = j->q.top_p,
+                                    .top_k = j->q.top_k,
+                                    .min_p = j->q.min_p,
+                                    .repeat = j->q.repeat},
+                           .seed = j->q.seed,
+                           .eos = g->eot,
+                           .tag = j};
     return 1;
 }
 
@@ -222,16 +227,10 @@ static int got_token(void *ctx, struct gen_task *t, int32_t id, struct err *e)
     struct local *g = ctx;
     struct job *j = t->tag;
     struct str bytes;
-    size_t before = j->text.n;
     (void)e;
     if (!vocab_bytes(&g->vocab, id, &bytes))
         return 0; /* an id between the vocabulary's holes stands for no bytes */
-    buf_adds(&j->text, bytes);
-    ptrdiff_t at = text_stop(buf_str(&j->text), before, j->q.stop);
-    if (at < 0)
-        return 0;
-    buf_cut(&j->text, (size_t)at);
-    return 1;
+    return flow_add(&j->answer, bytes);
 }
 
 static int task_done(void *ctx, struct gen_task *t, enum finish finish, struct err *e)
@@ -239,7 +238,7 @@ static int task_done(void *ctx, struct gen_task *t, enum finish finish, struct e
     struct local *g = ctx;
     struct job *j = t->tag;
     struct buf text = {0}, detail = {0};
-    text_repair(buf_str(&j->text), &text);
+    text_repair(buf_str(&j->answer.text), &text);
     if (finish == FINISH_ERROR)
         buf_addz(&detail, "a logit is not finite");
     else if (t->cropped)

@@ -25,6 +25,8 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     json_put(id, "items", json_of_z(hex)); /* contexts with their shots are in it */
     json_put(id, "encoding", json_of_z(t->encoding == ENCODING_APART ? "apart" : "joined"));
     json_put(id, "shots", json_of_int(j->shots));
+    if (m->precision)
+        json_put(id, "precision", json_of_z(m->precision));
     stage_fact(st, "identity", id);
     stage_fact(st, "model", json_of_z(m->ops->identity(m)));
     stage_fact(st, "metric", json_of_str(t->metric));

@@ -36,6 +36,10 @@ static const char *decoding(const struct eval_job *j, struct arena *a)
                    (long long)c->top_k, c->top_p, (long long)c->seed);
     else
         buf_addz(&b, "greedy");
+    if (c->temperature > 0 && c->min_p > 0)
+        buf_printf(&b, ", min_p %g", c->min_p);
+    if (c->repetition_penalty != 1)
+        buf_printf(&b, ", repetition penalty %g", c->repetition_penalty);
     buf_printf(&b, ", at most %lld tokens", (long long)c->max_new_tokens);
     for (size_t i = 0; i < j->stop.n; i++) {
         buf_addz(&b, ", stop ");
@@ -56,6 +60,8 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     json_put(id, "items", json_of_z(hex));
     json_put(id, "template", json_of_z(t->hash));
     json_put(id, "decoding", json_of_z(decoding(j, a)));
+    if (m->precision)
+        json_put(id, "precision", json_of_z(m->precision));
     stage_fact(st, "identity", id);
     stage_fact(st, "model", json_of_z(m->ops->identity(m)));
     stage_fact(st, "items", json_of_int(c->items));
@@ -74,6 +80,15 @@ static int load(const struct eval_job *j, struct stage *st, const struct task *t
     if (rc || !j->items_out)
         return rc;
     return items_save(items, j->items_out, e) || stage_output(st, j->items_out, e) ? -1 : 0;
+}
+
+/* What would be left out without a word. */
+static int check_sampling(const struct eval_job *j, const struct model *m, struct err *e)
+{
+    if (!m->ops->remote || (j->c.min_p == 0 && j->c.repetition_penalty == 1))
+        return 0;
+    return err_code(e, EXIT_USAGE, "%s: servers are not asked for %s; leave it out", j->model,
+                    j->c.min_p > 0 ? "min_p" : "a repetition penalty");
 }
 
 static int work(const struct eval_job *j, struct stage *st, const char *spec,
@@ -97,10 +112,12 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec,
                                  .temperature = j->c.temperature,
                                  .top_k = j->c.top_k,
                                  .top_p = j->c.top_p,
+                                 .min_p = j->c.min_p,
+                                 .repeat = j->c.repetition_penalty,
                                  .seed = j->c.seed,
                                  .stop = j->stop};
     int rc = -1;
-    if (load(j, st, task, &items, e) || model_open(&m, spec, &mo, e) ||
+    if (load(j, st, task, &items, e) || model_open(&m, spec, &mo, e) || check_sampling(j, &m, e) ||
         instruct_run(&m, &items, &o, j->out, &c, e))
         goto out;
     facts(st, j, &m, &items, t, &c, a);

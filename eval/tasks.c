@@ -73,7 +73,7 @@ static int slice_hash(const struct tokens *t, int64_t start, int64_t n, int64_t 
     return rc;
 }
 
-static int windows_facts(struct stage *st, int precision, const struct tokens *t,
+static int windows_facts(struct stage *st, const char *precision, const struct tokens *t,
                          const struct loss_slice *s, const struct loss_units *u,
                          const struct loss_totals *totals, int64_t vocab, struct arena *a,
                          struct err *e)
@@ -93,7 +93,7 @@ static int windows_facts(struct stage *st, int precision, const struct tokens *t
         put_text(id, "window",
                  str_printf(a, "%lld apart, the last %lld counted, tail counted",
                             (long long)s->stride, (long long)s->stride));
-    json_put(id, "precision", json_of_z(precision_names[precision]));
+    json_put(id, "precision", json_of_z(precision));
     stage_fact(st, "identity", id);
     loss_facts(st, u, totals);
     stage_fact(st, "clusters",
@@ -147,7 +147,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
         rc = 0;
         goto out;
     }
-    if (windows_facts(st, j->c.precision, &t, &s, &u, &totals, l.config.vocab, a, e) ||
+    if (windows_facts(st, l.precision, &t, &s, &u, &totals, l.config.vocab, a, e) ||
         write_units(j->out, &u, e) || stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
     double nll = totals.nats / (double)totals.tokens;
@@ -220,8 +220,9 @@ out:
 
 /* ---- documents ------------------------------------------------------------------------------ */
 
-static void documents_facts(struct stage *st, int precision, const struct documents_result *r,
-                            const struct local_model *l, const struct vocab *v, struct arena *a)
+static void documents_facts(struct stage *st, const char *precision,
+                            const struct documents_result *r, const struct local_model *l,
+                            const struct vocab *v, struct arena *a)
 {
     struct json *id = json_obj(), *token = json_obj();
     json_put(id, "documents", json_of_z(r->hash));
@@ -231,7 +232,7 @@ static void documents_facts(struct stage *st, int precision, const struct docume
                                     "windows of %lld, half carried",
                                     (long long)l->config.context, (long long)l->config.context)
                        : STR_LIT("each alone after EOT, end counted"));
-    json_put(id, "precision", json_of_z(precision_names[precision]));
+    json_put(id, "precision", json_of_z(precision));
     stage_fact(st, "identity", id);
     json_put(token, "vocab", json_of_z(v->hash));
     stage_fact(st, "identity_token", token);
@@ -290,7 +291,7 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
     }
     if (r.replaced)
         log_warn("%lld documents had bad UTF-8, read as U+FFFD", (long long)r.replaced);
-    documents_facts(st, j->c.precision, &r, &l, &v, a);
+    documents_facts(st, l.precision, &r, &l, &v, a);
     if (write_units(j->out, &r.units, e) || stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
     documents_line(&r, to);

@@ -77,10 +77,11 @@ static const struct deciding deciding[] = {
      " kind run train test instruct instruct_test instruct_val clean holdout bad_utf8 paragraphs "},
     {"shard", NULL, "data", " shard_tokens bad_utf8 "},
     {"shard", NULL, "finetune", " template "},
-    {"eval", "windows", "eval", " start tokens "},
-    {"eval", "documents", "eval", " "},
-    {"eval", "choice", "eval", " shots seed "},
-    {"eval", "instruct", "eval", " max_new_tokens temperature top_p top_k seed "},
+    {"eval", "windows", "eval", " start tokens precision "},
+    {"eval", "documents", "eval", " precision "},
+    {"eval", "choice", "eval", " shots seed precision "},
+    {"eval", "instruct", "eval",
+     " max_new_tokens temperature top_p top_k min_p repetition_penalty seed precision "},
     {"score", NULL, "score", " "}, /* one scorer a stage, named by its file */
 };
 
