@@ -195,6 +195,23 @@ static int choice_row(const struct task *t, const struct json *row, struct item 
     return gold_of(t, row, it, a, e);
 }
 
+/* Those of the task, then the row's own where it has IFEval's fields. */
+static int add_constraints(const struct task *t, const struct json *row, struct item *it,
+                           struct arena *a, struct err *e)
+{
+    struct item own = {0};
+    if (t->kind == TASK_KIND_GENERATE && json_get(row, "instruction_id_list") &&
+        constraints_row(row, &own, a, e))
+        return -1;
+    it->constraints.n = t->constraints.n + own.constraints.n;
+    it->constraints.v = arena_array(a, it->constraints.n + 1, sizeof *it->constraints.v);
+    for (size_t i = 0; i < t->constraints.n; i++)
+        it->constraints.v[i] = str_copy(a, t->constraints.v[i]);
+    for (size_t i = 0; i < own.constraints.n; i++)
+        it->constraints.v[t->constraints.n + i] = own.constraints.v[i];
+    return 0;
+}
+
 static int row_item(const struct task *t, const struct json *row, struct items *x, size_t *cap,
                     struct err *e)
 {
@@ -217,10 +234,8 @@ static int row_item(const struct task *t, const struct json *row, struct items *
                (t->answer.n && template_text(t->answer, row, a, &it->reference, e))) {
         return -1;
     }
-    it->constraints.n = t->constraints.n;
-    it->constraints.v = arena_array(a, t->constraints.n + 1, sizeof *it->constraints.v);
-    for (size_t i = 0; i < t->constraints.n; i++)
-        it->constraints.v[i] = str_copy(a, t->constraints.v[i]);
+    if (add_constraints(t, row, it, a, e))
+        return -1;
     x->n++;
     return 0;
 }

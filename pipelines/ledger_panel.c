@@ -47,7 +47,7 @@ static int add_pass(struct ledger *l, const char *panel, const char *dir, struct
         struct metrics m = {.a = a};
         if (!paths.n)
             continue;
-        int rc = metrics_add_scores(&m, "judge_joint", paths, none, e);
+        int rc = metrics_add_scores(&m, "judge_joint", "instruct", paths, none, e);
         if (rc == 0) {
             struct list *have = &l->v[r].metrics;
             struct metric *v = arena_array(a, have->n + 1, sizeof *v);

@@ -291,7 +291,53 @@ static int collect_scores(struct collector *c, struct metrics *m, const char *me
     const char *responses =
         in_run(c, arena_printf(c->a, "eval/responses-%lld.msgpack", (long long)f->seed));
     const char *identity[] = {artefact, responses, NULL};
-    return metrics_add_scores(m, metric, paths, identity, e);
+    return metrics_add_scores(m, metric, "instruct", paths, identity, e);
+}
+
+/* One scorer of a generate task: of the fine-tuned models where they answered, else of the pretrained
+ * one. Only the task's own metric is primary: all are of the same items. */
+static int collect_generated(struct collector *c, struct metrics *m, const char *task,
+                             const char *scorer, bool tuned, struct str metric, struct err *e)
+{
+    const struct finetune_config *f = &c->r->config.finetune;
+    const struct scorer *s = scorer_find(str_z(scorer), e);
+    size_t n = tuned ? (size_t)f->seeds : 1;
+    struct strs paths = {arena_array(c->a, n, sizeof(struct str)), 0};
+    const char *identity[3] = {0};
+    if (!s)
+        return -1;
+    for (size_t k = 0; k < n; k++) {
+        const char *tail =
+            tuned ? arena_printf(c->a, "-%lld", (long long)f->seed + (long long)k) : "";
+        const char *path =
+            in_run(c, arena_printf(c->a, "scores/%s.%s%s.msgpack", task, scorer, tail));
+        if (!file_exists(path)) {
+            miss(c, arena_printf(c->a, "scores/%s.%s%s", task, scorer, tail));
+            return 0;
+        }
+        if (stage_input(c->st, path, e) != 0)
+            return -1;
+        paths.v[paths.n++] = str_z(path);
+        identity[0] = path;
+        identity[1] = in_run(c, arena_printf(c->a, "eval/%s%s.msgpack", task, tail));
+    }
+    if (metrics_add_scores(m, s->metric, task, paths, identity, e))
+        return -1;
+    m->v[m->n - 1].primary = str_eqz(metric, s->metric);
+    return 0;
+}
+
+static int collect_task(struct collector *c, struct metrics *m, struct str entry, bool tuned,
+                        struct err *e)
+{
+    struct str rest = entry, task = str_cut(&rest, '='), metric;
+    const char *const *by = stages_task_scorers(&c->r->config, task, &metric, c->a);
+    if (!by)
+        return collect_choice(c, m, entry, e);
+    for (; *by; by++)
+        if (collect_generated(c, m, stages_task_name(task, c->a), *by, tuned, metric, e))
+            return -1;
+    return 0;
 }
 
 static int collect_metrics(struct collector *c, struct err *e)
@@ -304,11 +350,11 @@ static int collect_metrics(struct collector *c, struct err *e)
         (cfg->eval.documents && cfg->data.kind != DATA_SHARDS &&
          collect_loss(c, &m, "documents", e) != 0))
         goto out;
-    for (size_t i = 0; i < cfg->eval.tasks.n; i++)
-        if (collect_choice(c, &m, cfg->eval.tasks.v[i], e) != 0)
-            goto out;
     bool instruct = cfg->eval.instruct && !str_eqz(cfg->data.instruct, "none") &&
                     (cfg->data.instruct.n || cfg->data.kind == DATA_CORPUS);
+    for (size_t i = 0; i < cfg->eval.tasks.n; i++)
+        if (collect_task(c, &m, cfg->eval.tasks.v[i], instruct, e) != 0)
+            goto out;
     for (size_t i = 0; instruct && i < s->n; i++) {
         const struct scorer *x = scorer_find(s->v[i], e);
         if (!x || collect_scores(c, &m, x->metric, x->name, false, e) != 0)

@@ -28,7 +28,7 @@ struct metrics {
 int metrics_add_loss(struct metrics *m, const char *task, const char *path, struct err *e);
 /* Scores of k fine-tuning seeds: one metric whose per-item values are means over the seeds. An item
  * without a value in any seed is invalid: it is counted and its value is NaN. */
-int metrics_add_scores(struct metrics *m, const char *name, struct strs paths,
+int metrics_add_scores(struct metrics *m, const char *name, const char *task, struct strs paths,
                        const char *const *items, struct err *e);
 /* Choices of one task: acc and its norms, or for items with one choice acc_greedy and nats_answer.
  * responses and items: as `assay eval --task choice` left them. */

@@ -173,7 +173,7 @@ out:
     return rc;
 }
 
-int metrics_add_scores(struct metrics *m, const char *name, struct strs paths,
+int metrics_add_scores(struct metrics *m, const char *name, const char *task, struct strs paths,
                        const char *const *items, struct err *e)
 {
     struct scores *s = mem_array(paths.n, sizeof *s);
@@ -184,7 +184,7 @@ int metrics_add_scores(struct metrics *m, const char *name, struct strs paths,
     for (; open < paths.n; open++)
         if (scores_load(&s[open], str_dup(m->a, paths.v[open]), e) != 0)
             goto out;
-    struct metric *x = add(m, name, "instruct", judge ? "points of 100" : "share");
+    struct metric *x = add(m, name, task, judge ? "points of 100" : "share");
     x->higher_better = x->primary = true;
     for (const char *const *p = items; *p; p++) {
         struct json *man = manifest_read(*p, e);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "datasets/sources.h"
 #include "formats/doc.h"
+#include "formats/task.h"
 #include "trainer/train.h"
 
 const char *const stage_sections[] = {"run",      "data", "vocab", "model", "train",
@@ -19,6 +20,25 @@ const char *stages_task_name(struct str task, struct arena *a)
     if (str_ends(base, ".ini"))
         base.n -= 4;
     return str_dup(a, base);
+}
+
+const char *const *stages_task_scorers(const struct run *r, struct str task, struct str *metric,
+                                       struct arena *a)
+{
+    static const char *const ifeval[] = {"ifeval", "ifeval_loose", "ifeval_inst",
+                                         "ifeval_inst_loose", NULL};
+    const struct strs *s = &r->score.scorers;
+    struct task t;
+    struct err ignored = {0};
+    if (task_load(&t, str_dup(a, task), a, &ignored) || t.kind != TASK_KIND_GENERATE)
+        return NULL;
+    *metric = t.metric;
+    if (str_starts(t.metric, "ifeval_"))
+        return ifeval;
+    const char **v = arena_array(a, s->n + 1, sizeof *v);
+    for (size_t i = 0; i < s->n; i++)
+        v[i] = str_dup(a, s->v[i]);
+    return v;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -336,6 +356,61 @@ static void loss_rules(struct maker *m)
     }
 }
 
+/* A generate task asked of one model: answers, and a score file for each scorer. tail: "-SEED" of a
+ * fine-tuning, or "". */
+struct answers {
+    const char *name, *file, *rows, *model, *model_dep, *template_, *tail;
+};
+static void answer_rules(struct maker *m, const struct answers *t, const char *const *scorers)
+{
+    const char *stem = arena_printf(m->a, "%s/eval/%s%s", m->dir, t->name, t->tail);
+    const char *man = arena_printf(m->a, "%s.msgpack.manifest.json", stem);
+    rule(m, man,
+         arena_printf(m->a, "%s %s $(wildcard %s) %s", t->model_dep,
+                      m->vocab_dep ? m->vocab_dep : "", t->rows, stamp(m, "eval")));
+    if (m->needs_data)
+        guard(m);
+    line(m, true,
+         arena_printf(m->a,
+                      "eval --task instruct --config %s/run.ini --model %s%s%s --template %s "
+                      "--task-file %s --items %s --items-out %s.items.msgpack --out %s.msgpack",
+                      m->dir, t->model, m->vocab ? " --vocab " : "", m->vocab ? m->vocab : "",
+                      t->template_, t->file, t->rows, stem, stem));
+    needs(m, man);
+    for (; *scorers; scorers++) {
+        const char *out =
+            arena_printf(m->a, "%s/scores/%s.%s%s.msgpack", m->dir, t->name, *scorers, t->tail);
+        const char *scored = arena_printf(m->a, "%s.manifest.json", out);
+        rule(m, scored, arena_printf(m->a, "%s %s", man, stamp(m, "score")));
+        line(m, false,
+             arena_printf(
+                 m->a, "score --scorer %s --items %s.items.msgpack --responses %s.msgpack --out %s",
+                 *scorers, stem, stem, out));
+        needs(m, scored);
+    }
+}
+
+/* The fine-tuned models answer where there are any, else the pretrained one. */
+static void generate_rules(struct maker *m, struct answers t, const char *const *scorers)
+{
+    const struct finetune_config *f = &m->r->finetune;
+    if (!m->instruct || !m->r->eval.instruct) {
+        t.model = m->init;
+        t.model_dep = m->init_dep;
+        t.template_ = "bare";
+        t.tail = "";
+        answer_rules(m, &t, scorers);
+        return;
+    }
+    t.template_ = str_dup(m->a, f->template_);
+    for (int64_t k = 0; k < f->seeds; k++) {
+        t.tail = arena_printf(m->a, "-%lld", (long long)(f->seed + k));
+        t.model = arena_printf(m->a, "%s/finetune/%s", m->dir, t.tail + 1);
+        t.model_dep = arena_printf(m->a, "%s/manifest.json", t.model);
+        answer_rules(m, &t, scorers);
+    }
+}
+
 /* One entry of eval.tasks; eval/NAME.msgpack holds the answers, NAME.items.msgpack what was asked. */
 static int task_rule(struct maker *m, struct str entry, struct err *e)
 {
@@ -347,6 +422,12 @@ static int task_rule(struct maker *m, struct str entry, struct err *e)
     if (!rows || !*name)
         return err_code(e, EXIT_USAGE, "run %s: eval.tasks wants TASK=ROWS, not \"%.*s\"",
                         m->in->name, STR_ARG(task));
+    struct str metric;
+    const char *const *scorers = stages_task_scorers(m->r, task, &metric, m->a);
+    if (scorers) {
+        generate_rules(m, (struct answers){.name = name, .file = file, .rows = rows}, scorers);
+        return 0;
+    }
     const char *out = arena_printf(m->a, "%s/eval/%s.msgpack", m->dir, name);
     const char *man = arena_printf(m->a, "%s.manifest.json", out);
     rule(m, man,

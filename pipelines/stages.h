@@ -28,6 +28,11 @@ void stages_ini(const struct run *r, struct buf *out);
 /* One section of it. */
 void stages_section(const struct run *r, const char *section, struct buf *out);
 
+/* Scorers of a generate task's answers, NULL-ended: IFEval's four where that is its metric, else those
+ * of [score]. NULL: a choice task, or one whose file can't be read yet. *metric: the task's own. */
+const char *const *stages_task_scorers(const struct run *r, struct str task, struct str *metric,
+                                       struct arena *a);
+
 /* What the artefacts of an entry of eval.tasks are called: its file's name without .ini. */
 const char *stages_task_name(struct str task, struct arena *a);
 

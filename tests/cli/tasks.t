@@ -6,13 +6,17 @@ trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$tmp/files" "$tmp/data"
 printf '%s\n' '[data]' 'kind = corpus' 'docs = 200' 'instruct = none' '[vocab]' 'size = 300' '[model]' 'layers = 1' 'heads = 2' \
     'width = 16' 'context = 64' '[train]' 'tokens = 2K' 'batch = 4' '[eval]' 'documents = false' \
-    "tasks = copa=$tmp/data/rows.jsonl, $tmp/data/last.ini=$tmp/data/text.jsonl" 'shots = 1' > "$tmp/files/tiny.ini"
+    "tasks = copa=$tmp/data/rows.jsonl, $tmp/data/last.ini=$tmp/data/text.jsonl, ifeval=$tmp/data/if.jsonl" 'shots = 1' 'max_new_tokens = 8' > "$tmp/files/tiny.ini"
 printf 'include = tiny.ini\n[data]\nrun = tiny\n[train]\nseed = 2\n' > "$tmp/files/tiny-2.ini"
 printf '[task]\ntitle = last\nprompt = {text|but_last_word}\nchoices = {text|last_word}\ngold = 0\nmetric = acc_greedy\n' > "$tmp/data/last.ini"
 for i in $(seq 30); do
     echo "{\"query\": \"number $i is\", \"choices\": [\"odd\", \"even\"], \"gold\": $(((i + 1) % 2))}"
 done > "$tmp/data/rows.jsonl"
 for i in $(seq 12); do echo "{\"text\": \"after $i comes $((i + 1))\"}"; done > "$tmp/data/text.jsonl"
+for i in $(seq 8); do
+    echo "{\"key\": $i, \"prompt\": \"say $i\", \"instruction_id_list\": [\"punctuation:no_comma\", \"length_constraints:number_words\"]," \
+        "\"kwargs\": [{}, {\"relation\": \"at least\", \"num_words\": $((i * 100 - 99))}]}"
+done > "$tmp/data/if.jsonl"
 go() { make run DEPS=0 BUILD="$BUILD" RUN_FILES="$tmp/files" RUNS_DIR="$tmp/runs" "$@" > "$tmp/log" 2>&1; }
 
 go RUN=tiny
@@ -21,11 +25,19 @@ if ! is $? 0 "make run with tasks"; then
     done_testing
 fi
 metrics=$("$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | grep -o '"name":"[a-z_]*","task":"[a-z]*"' | tr '\n' ' ')
-for m in '"name":"acc","task":"copa"' '"name":"acc_norm_char","task":"copa"' '"name":"acc_greedy","task":"last"' '"name":"nats_answer","task":"last"'; do
+for m in '"name":"acc","task":"copa"' '"name":"acc_norm_char","task":"copa"' '"name":"acc_greedy","task":"last"' '"name":"nats_answer","task":"last"' \
+    '"name":"ifeval_prompt_strict","task":"ifeval"' '"name":"ifeval_prompt_loose","task":"ifeval"' '"name":"ifeval_inst_strict","task":"ifeval"' \
+    '"name":"ifeval_inst_loose","task":"ifeval"'; do
     [[ $metrics == *"$m"* ]]
     result $? "the result has $m"
 done
 is "$("$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | grep -o '"name":"acc","task":"copa"[^[]*"n":[0-9]*' | grep -o '[0-9]*$')" 30 "over all rows"
+# Of 8 prompts one asks for a word, the others for more than 8 tokens can have; nobody makes commas of them all.
+value() { "$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | grep -o "\"name\":\"$1\",\"task\":\"ifeval\"[^[]*\"value\":[0-9.]*" | grep -o '[0-9.]*$'; }
+followed=$("$ASSAY" cat "$tmp/runs/tiny/scores/ifeval.ifeval_inst.msgpack" | grep -o ' y' | wc -l)
+is "$("$ASSAY" cat "$tmp/runs/tiny/eval/ifeval.items.msgpack" | grep -c 'no_comma.*number_words')" 8 "the rows of a generate task keep their own constraints"
+ok "its answers have a score for each instruction ($followed of 16 followed)" awk "BEGIN {v = $(value ifeval_inst_strict); exit !(v > 0 && v < 1 && (v * 16 - $followed) ^ 2 < 1e-9)}"
+ok "more instructions than prompts are followed" awk "BEGIN {exit !($(value ifeval_prompt_strict) <= 0.125)}"
 touch "$tmp/data/rows.jsonl"
 before=$(sha256sum "$tmp/runs/tiny/eval/copa.msgpack.manifest.json")
 go RUN=tiny
@@ -38,6 +50,14 @@ go RUN=tiny-2
 is $? 0 "a second run"
 "$ASSAY" compare "$tmp/runs/tiny/result.msgpack" "$tmp/runs/tiny-2/result.msgpack" > "$tmp/out" 2>&1
 ok "their accuracies compare" grep -q 'acc' "$tmp/out"
+ok "and so do the instructions they follow" grep -q 'ifeval_inst_strict' "$tmp/out"
+printf '%s\n' 'include = tiny.ini' '[data]' 'instruct =' '[finetune]' 'epochs = 1' 'seeds = 2' 'template = plain' '[eval]' \
+    'windows = false' "tasks = ifeval=$tmp/data/if.jsonl" 'min_p = 0.1' 'temperature = 1' 'repetition_penalty = 1.3' > "$tmp/files/tuned.ini"
+go RUN=tuned
+is $? 0 "a run that fine-tunes two seeds"
+ok "both answer" test -s "$tmp/runs/tuned/eval/ifeval-1.msgpack" -a -s "$tmp/runs/tuned/eval/ifeval-2.msgpack" -a ! -e "$tmp/runs/tuned/eval/ifeval.msgpack"
+ok "the metric is their mean" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -o '\"name\":\"ifeval_inst_strict\".*' | grep -q 'fine-tuning seeds: [0-9.]* [0-9.]*'"
+ok "min_p and the penalty are part of its identity" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -q 'decoding=temperature 1, top_k 0, top_p 1, seed 1, min_p 0.1, repetition penalty 1.3, at most 8 tokens'"
 sed -i 's/^tasks = .*/tasks = copa/' "$tmp/files/tiny.ini"
 go RUN=tiny
 [ $? != 0 ] && grep -q 'wants TASK=ROWS' "$tmp/log"
