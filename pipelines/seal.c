@@ -65,25 +65,33 @@ static enum input input_state(const char *folder, const struct json *in, struct 
     return hex && !str_eqz(want, hex) ? INPUT_CHANGED : INPUT_AWAY;
 }
 
-/* Which keys of a section decide a stage, where that is not all of them: the rules of make go by whole
- * sections, and a stage whose key does not know an option would not have been made again either. */
-struct deciding {
+/* Which keys of a section do not decide a stage: the rules of make go by whole sections, and a stage whose
+ * key does not know an option would not have been made again for it. A key that is not named here decides,
+ * so that a new option refuses too much rather than too little. */
+#define ANSWERS " max_new_tokens temperature top_k top_p min_p repetition_penalty "
+#define WHICH   " windows documents instruct tasks "
+struct sparing {
     const char *command, *task; /* task NULL: any */
     const char *section, *keys; /* separated by blanks, with one at each end */
 };
-static const struct deciding deciding[] = {
-    {"corpus", NULL, "data", " kind docs seed "},
-    {"split", NULL, "data",
-     " kind run train test instruct instruct_test instruct_val clean holdout bad_utf8 paragraphs "},
-    {"shard", NULL, "data", " shard_tokens bad_utf8 "},
-    {"shard", NULL, "finetune", " template "},
-    {"eval", "windows", "eval", " start tokens precision "},
-    {"eval", "documents", "eval", " precision "},
-    {"eval", "choice", "eval", " shots seed precision "},
-    {"eval", "instruct", "eval",
-     " max_new_tokens temperature top_p top_k min_p repetition_penalty seed precision "},
-    {"score", NULL, "score", " "}, /* one scorer a stage, named by its file */
+static const struct sparing sparing[] = {
+    {"corpus", NULL, "data",
+     " run train test shards instruct instruct_test instruct_val clean holdout bad_utf8 "
+     "shard_tokens paragraphs "},
+    {"split", NULL, "data", " docs seed shards shard_tokens "},
+    {"shard", NULL, "data",
+     " run kind docs seed train test shards instruct instruct_test instruct_val clean holdout "
+     "paragraphs "},
+    {"shard", NULL, "finetune",
+     " seeds seed lr weight_decay clip warmup epochs batch patience mask_prompt dropout "},
+    {"eval", "windows", "eval", WHICH ANSWERS " shots seed "},
+    {"eval", "documents", "eval", WHICH ANSWERS " shots seed start tokens "},
+    {"eval", "choice", "eval", WHICH ANSWERS " start tokens "},
+    {"eval", "instruct", "eval", WHICH " shots start tokens "},
+    {"score", NULL, "score", " scorers "}, /* one scorer a stage, named by its file */
 };
+#undef ANSWERS
+#undef WHICH
 
 static bool decides(const struct json *manifest, const char *section, const char *key)
 {
@@ -91,11 +99,11 @@ static bool decides(const struct json *manifest, const char *section, const char
                task = json_str(json_get(json_get(manifest, "options"), "task"));
     char word[80];
     snprintf(word, sizeof word, " %s ", key);
-    for (size_t i = 0; i < sizeof deciding / sizeof deciding[0]; i++) {
-        const struct deciding *d = &deciding[i];
+    for (size_t i = 0; i < sizeof sparing / sizeof sparing[0]; i++) {
+        const struct sparing *d = &sparing[i];
         if (str_eqz(command, d->command) && strcmp(section, d->section) == 0 &&
             (!d->task || str_eqz(task, d->task)))
-            return strstr(d->keys, word) != NULL;
+            return strstr(d->keys, word) == NULL;
     }
     return true;
 }

@@ -101,6 +101,10 @@ ok "nor another answer length" grep -q 'is sealed.*eval.max_new_tokens' "$tmp/lo
 sed -n 's/.*sealed: what it needs/&/p' "$tmp/log" | grep -oE '[a-z0-9./-]* is sealed' > "$tmp/which"
 ok "and it is the answers that can't be, not the losses" grep -q 'responses-1.msgpack is sealed' "$tmp/which"
 is "$(grep -c 'windows\|documents' "$tmp/which")" 0 "whose windows know nothing of answers"
+go RUNS_DIR="$tmp/home" SET=eval.precision=bf16
+ok "an option that is of all of them refuses the first" grep -q 'is sealed.*eval.precision = fp32, the run file now says bf16' "$tmp/log" || sed 's/^/# /' "$tmp/log"
+go RUNS_DIR="$tmp/home" SET="eval.tasks= eval.temperature=0.5"
+is "$(grep -o '[a-z0-9-]*.msgpack is sealed' "$tmp/log")" "responses-1.msgpack is sealed" "a temperature refuses the answers alone"
 go RUNS_DIR="$tmp/home" SET=eval.tokens=64
 ok "another slice of the windows can't be" grep -q 'windows.msgpack is sealed.*eval.tokens' "$tmp/log"
 go RUNS_DIR="$tmp/home" SET=train.threads=1
