@@ -24,9 +24,9 @@ struct local_model {
     struct backend backend;
     struct gpt2 *m;
     struct model_config config;
-    int64_t eos;     /* of config.json; -1: not said */
+    int64_t eos;           /* of config.json; -1: not said */
     const char *precision; /* as results state it: "fp32", "bf16 weights" */
-    const char *dir; /* the checkpoint folder itself, `latest` followed */
+    const char *dir;       /* the checkpoint folder itself, `latest` followed */
     struct arena arena;
     bool open;
 };

@@ -106,7 +106,16 @@ is "$(values "$tmp/far.msgpack")" "$(values "$tmp/near.msgpack")" "has the log-p
 sed 's/^encoding.*//; $a encoding = apart' pipelines/tasks/copa.ini > "$tmp/apart.ini"
 ok "what a server can't do is refused by name" fails 1 "encodes texts as a whole" "$ASSAY" eval --task choice --task-file "$tmp/apart.ini" --items "$tmp/choice.jsonl" --model "$url#tiny" --out "$tmp/no.msgpack"
 ok "and leaves no file" [ ! -e "$tmp/no.msgpack" ]
-ok "so is another model" fails 1 "this server has" "${choice[@]}" --model "$url#huge" --out "$tmp/no.msgpack"
+# Killed in the middle: the second run may send only as many requests as there are items left.
+for i in $(seq 30); do echo "{\"query\":\"The old man $i\",\"choices\":[\"was here.\",\"blue of the\"],\"gold\":0}"; done > "$tmp/many.jsonl"
+many=("$ASSAY" eval --task choice --task-file pipelines/tasks/copa.ini --items "$tmp/many.jsonl" --model "$url#tiny" --concurrency 1)
+quiet "${many[@]}" --out "$tmp/whole.msgpack"
+(ASSAY_FAULT=kill:14 "${many[@]}" --out "$tmp/half.msgpack") > /dev/null 2>&1
+answered=$("$ASSAY" cat "$tmp"/half.msgpack.*.journal 2> /dev/null | grep -c choice_logprob)
+ok "a choice task over HTTP that was killed left a journal ($answered of 30)" [ "$answered" -gt 0 -a "$answered" -lt 30 ]
+ok "and none of its items is asked again" quiet "${many[@]}" --out "$tmp/half.msgpack" --max-requests $((30 - answered))
+is "$(values "$tmp/half.msgpack")" "$(values "$tmp/whole.msgpack")" "with the same values in the end"
+ok "another model is refused by name too" fails 1 "this server has" "${choice[@]}" --model "$url#huge" --out "$tmp/no.msgpack"
 
 # ---- company: results are the request's own
 body() { printf '{"prompt":"The old","max_tokens":40,"temperature":0.9,"top_p":0.95,"seed":%s}' "$1"; }
