@@ -339,6 +339,16 @@ static int send_due(struct http_model *m, double *next_due)
     return 0;
 }
 
+/* What send_due queued starts first. */
+static int let_idle(struct http_model *m)
+{
+    struct model *model = m->model;
+    if (!model->idle || !model->idle_due)
+        return 0;
+    model->idle_due = false;
+    return http_poll(m->http, 0, m->e) || model->idle(m->ctx, m->e) ? -1 : 0;
+}
+
 static int run(struct http_model *m, request_next_fn *next)
 {
     for (;;) {
@@ -351,7 +361,7 @@ static int run(struct http_model *m, request_next_fn *next)
             m->stopping = true;
             m->rc = -1;
         }
-        if (send_due(m, &due))
+        if (send_due(m, &due) || let_idle(m))
             return -1;
         if (count(m, JOB_SENT)) {
             double wait = due < SLICE && due > 0.001 ? due : SLICE;

@@ -163,10 +163,15 @@ static int record(struct judge_asker *g, const struct judge_live *l, const doubl
     buf_release(&names);
     if (rc)
         return -1;
-    double now = g->clock->now(g->clock);
-    if (now - g->synced < SYNC_EVERY)
-        return 0;
-    g->synced = now;
+    g->model.idle_due = g->clock->now(g->clock) - g->synced >= SYNC_EVERY;
+    return 0;
+}
+
+/* Not where a verdict is recorded: others may have come with it, and a sync takes milliseconds. */
+static int sync_journal(void *ctx, struct err *e)
+{
+    struct judge_asker *g = ctx;
+    g->synced = g->clock->now(g->clock);
     return records_sync(g->journal, e);
 }
 
@@ -432,6 +437,7 @@ int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e)
     if (!g->journal || read_journal(g, journal, e))
         return -1;
     say_plan(g);
+    g->model.idle = sync_journal;
     progress_begin(&g->bar, "judge", "verdicts", (double)g->store->asks, (double)g->kept);
     int rc = ask_rounds(g, e);
     progress_end(&g->bar);

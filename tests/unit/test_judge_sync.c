@@ -17,7 +17,7 @@ static struct arena arena;
 /* file_os and clocks get no context of a test's own. */
 static struct clock clock;
 static struct {
-    int writes, syncs, early, late; /* syncs sooner than 100 ms, or later than the next write */
+    int writes, syncs, early, late; /* syncs sooner than 100 ms, or later than two writes more */
     double last;
 } seen;
 
@@ -35,7 +35,7 @@ static int count_sync(int fd)
         return fsync(fd);
     seen.syncs++;
     seen.early += since < 0.1;
-    seen.late += since > 0.1 + STEP;
+    seen.late += since > 0.1 + 2 * STEP; /* one more may come before the sync */
     seen.last = clock.now(&clock);
     return fsync(fd);
 }
@@ -108,9 +108,8 @@ int main(void)
     /* The last sync closes the journal, whenever that is. */
     CHECK_INT(seen.writes, ITEMS + 1, "one write a verdict, behind the journal's head");
     CHECK_INT(seen.early, 1, "no sync within 100 ms of another but at the end");
-    CHECK_INT(seen.late, 0, "and none later than the first verdict after that");
-    CHECK_INT(seen.syncs, (int)(ITEMS * STEP / (15 * STEP)) + 1, "%d syncs for %d verdicts",
-              seen.syncs, ITEMS);
+    CHECK_INT(seen.late, 0, "and none later than the verdicts at hand then");
+    CHECK(seen.syncs >= 8 && seen.syncs <= 9, "%d syncs for %d verdicts", seen.syncs, ITEMS);
     judge_close(&g);
     file_remove_tree(tap_tmp(), &e);
     arena_release(&arena);
