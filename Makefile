@@ -149,6 +149,8 @@ lint: ## formatting, banned functions, file lengths, include direction
 	$(Q)bash tests/layers.sh
 bench: $(TOOL) $(BENCH) ## benchmarks beside the machine's own measured limits
 	$(Q)for b in $(BENCH); do $$b || exit 1; done
+serve-check: $(TOOL) ## assay serve through openai's and lm-evaluation-harness's clients from PyPI
+	$(Q)sh tests/parity/serve_check.sh $(BUILD)/serve-check $(TOOL) $${ASSAY_DATA:-../shared/data}
 format: ## rewrite the sources with clang-format
 	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
 
@@ -174,4 +176,4 @@ help: ## this list
 
 -include pipelines/run.mk
 -include tests/gpu/gpu.mk
-.PHONY: all test test-built test-long unit one asan lint bench format deps config clean help FORCE
+.PHONY: all test test-built test-long unit one asan lint bench serve-check format deps config clean help FORCE
