@@ -22,29 +22,13 @@ struct few {
     struct cpu_few p;
     int64_t part, parts, across; /* rows of w in a part; pieces of SUM_COLUMNS */
     float *partial;              /* [parts, m, n] */
+    bool last_sums; /* by whoever ends the last part: cheaper than handing out, for few sums */
+    int64_t ended;
 };
 
 static const char *row_of(const struct cpu_few *p, int64_t row, int64_t width)
 {
     return (const char *)p->w + row * width * (p->bf16 ? 2 : 4);
-}
-
-static void part_task(void *ctx, int64_t task, int worker)
-{
-    (void)worker;
-    const struct few *f = ctx;
-    const struct cpu_few *p = &f->p;
-    int64_t from = task * f->part, k = p->k - from < f->part ? p->k - from : f->part;
-    struct vec_few v = {.m = p->m,
-                        .n = p->n,
-                        .k = k,
-                        .ldx = p->k,
-                        .ldy = p->n,
-                        .x = p->x + from,
-                        .w = row_of(p, from, p->n),
-                        .bf16 = p->bf16,
-                        .y = f->partial + task * p->m * p->n};
-    f->c->vec->few_in_out(&v);
 }
 
 /* y += bias, gelu; columns [j, j + n) of row i, which is in cache. */
@@ -70,6 +54,26 @@ static void sum_task(void *ctx, int64_t task, int worker)
     for (int64_t k = 1; k < f->parts; k++)
         f->c->vec->add(y, f->partial + (k * p->m + i) * p->n + j, n);
     finish(f, i, j, n);
+}
+
+static void part_task(void *ctx, int64_t task, int worker)
+{
+    struct few *f = ctx;
+    const struct cpu_few *p = &f->p;
+    int64_t from = task * f->part, k = p->k - from < f->part ? p->k - from : f->part;
+    struct vec_few v = {.m = p->m,
+                        .n = p->n,
+                        .k = k,
+                        .ldx = p->k,
+                        .ldy = p->n,
+                        .x = p->x + from,
+                        .w = row_of(p, from, p->n),
+                        .bf16 = p->bf16,
+                        .y = f->partial + task * p->m * p->n};
+    f->c->vec->few_in_out(&v);
+    if (f->last_sums && __atomic_add_fetch(&f->ended, 1, __ATOMIC_ACQ_REL) == f->parts)
+        for (int64_t i = 0; i < p->m * f->across; i++)
+            sum_task(f, i, worker);
 }
 
 static void out_in_task(void *ctx, int64_t task, int worker)
@@ -100,8 +104,10 @@ static void in_out(struct few *f)
     f->parts = (p->k + f->part - 1) / f->part;
     f->across = (p->n + SUM_COLUMNS - 1) / SUM_COLUMNS;
     f->partial = cpu_partial(f->c, (size_t)(f->parts * p->m * p->n));
+    f->last_sums = p->m <= 2;
     pool_run(f->c->pool, f->parts, part_task, f);
-    pool_run(f->c->pool, p->m * f->across, sum_task, f);
+    if (!f->last_sums)
+        pool_run(f->c->pool, p->m * f->across, sum_task, f);
 }
 
 void cpu_linear_few(struct cpu *c, const struct cpu_few *all)

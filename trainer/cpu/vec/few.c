@@ -162,14 +162,29 @@ static void in_out_block(struct in_out t, int rows, int64_t n, bool bf16)
     }
 }
 
+/* Each row of w a block of its own. */
+static void in_out_row(const struct vec_few *p)
+{
+    const int64_t row = p->n * (p->bf16 ? 2 : 4);
+    struct in_out t = {
+        .x = p->x, .w = p->w, .k = 1, .live = 1, .row = row, .first = true, .y = p->y};
+    for (int64_t l = 0; l < p->k; l++, t.x++, t.w += row, t.first = false) {
+        t.ahead = t.w + AHEAD;
+        in_out_block(t, 1, p->n, p->bf16);
+    }
+}
+
 void VEC(vec_few_in_out)(const struct vec_few *p)
 {
     const int64_t row = p->n * (p->bf16 ? 2 : 4);
-    const int64_t block = p->m == 1 ? 1 : BLOCK;
     float x[BLOCK * 8];
-    for (int64_t l = 0; l < p->k; l += block)
+    if (p->m == 1) {
+        in_out_row(p);
+        return;
+    }
+    for (int64_t l = 0; l < p->k; l += BLOCK)
         for (int64_t i = 0; i < p->m; i += MOST) {
-            int64_t k = p->k - l < block ? p->k - l : block;
+            int64_t k = p->k - l < BLOCK ? p->k - l : BLOCK;
             int64_t live = p->m - i < MOST ? p->m - i : MOST;
             int rows = tile_rows(live);
             for (int64_t a = 0; a < k; a++)
@@ -178,7 +193,7 @@ void VEC(vec_few_in_out)(const struct vec_few *p)
             const char *w = (const char *)p->w + l * row;
             struct in_out t = {.x = x,
                                .w = w,
-                               .ahead = w + (p->m == 1 ? AHEAD : k * row),
+                               .ahead = w + k * row,
                                .k = k,
                                .live = live,
                                .row = row,
