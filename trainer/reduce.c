@@ -178,6 +178,11 @@ int reducer_early(const struct reducer *r)
     return r->early;
 }
 
+int reducer_buckets(const struct reducer *r)
+{
+    return r->buckets;
+}
+
 /* ---- rank 0's to all ---- */
 
 static int spread(struct reducer *r, const struct tensor *flat, struct err *e)

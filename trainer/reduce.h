@@ -40,6 +40,7 @@ void reducer_free(struct reducer *r); /* NULL is fine; before the model and the 
 void reducer_begin(struct reducer *r);
 int reducer_finish(struct reducer *r, struct err *e);
 int reducer_early(const struct reducer *r); /* buckets that went before finish was called */
+int reducer_buckets(const struct reducer *r);
 
 /* Everybody gets rank 0's weights. */
 int reducer_weights(struct reducer *r, struct err *e);

@@ -518,11 +518,14 @@ int rendezvous_open(struct rendezvous *r, const struct rendezvous_options *o, st
     *r = (struct rendezvous){.rank = f.rank, .world = f.world, .local = f.local, .way = f.way};
     gethostname(r->host, sizeof r->host - 1);
     r->local_world = 1;
-    if (r->world == 1) {
+    int rc = 0;
+    if (r->world == 1)
         r->local = r->local < 0 ? 0 : r->local;
-        return 0;
-    }
-    if (open_impl(r, o, &f, e) == 0)
+    else
+        rc = open_impl(r, o, &f, e);
+    if (seat)
+        free(seat->sockets);
+    if (rc == 0)
         return 0;
     if (!rendezvous_failed(r))
         err_wrap(e, "rank %d on %s", r->rank, r->host);

@@ -44,7 +44,8 @@ struct rendezvous {
 /* A rank that the launcher started: see trainer/launch.h. */
 struct rendezvous_seat {
     int rank, world;
-    int *sockets; /* rank 0: two a rank in rank order from rank 1; others: two */
+    int *
+        sockets; /* rank 0: two a rank in rank order from rank 1; others: two. rendezvous_open takes it */
 };
 struct rendezvous_options {
     const struct rendezvous_seat *seat; /* NULL: by the environment */

@@ -78,6 +78,9 @@ int train_step_agreed(struct trainer *t, double *loss, double *stalled, struct e
     /* Said while the last buckets are on their way. */
     if (ranks_agree(&t->ranks, &s, e) || reducer_finish(t->ranks.reduce, e))
         return -1;
+    if (t->state.step == 0)
+        log_debug("%d of %d buckets of gradients go while backward runs",
+                  reducer_early(t->ranks.reduce), reducer_buckets(t->ranks.reduce));
     *loss = s.loss;
     *stalled = s.stalled;
     t->stop = s.stop;
