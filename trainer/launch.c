@@ -189,6 +189,13 @@ int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct er
     return rc;
 }
 
+static bool opens(int device)
+{
+    struct backend b;
+    struct err ignored = {0};
+    return backend_open(&b, "cuda", device, 1, &ignored) == 0;
+}
+
 /* How many of `most` devices open. In a child: a device that was opened does not survive a fork, and
  * ranks are forked behind this. */
 static int64_t devices_here(int64_t most)
@@ -197,10 +204,8 @@ static int64_t devices_here(int64_t most)
     fflush(NULL);
     pid_t p = fork();
     if (p == 0) {
-        int64_t n = most;
-        struct backend b;
-        struct err ignored = {0};
-        while (n > 0 && backend_open(&b, "cuda", (int)n - 1, 1, &ignored))
+        int64_t n = opens(0) ? most : 0;
+        while (n > 1 && !opens((int)n - 1))
             n--;
         _exit((int)n);
     }

@@ -229,4 +229,19 @@ if [ -e "$BUILD/libassay_mpi.so" ] && command -v mpirun >/dev/null; then
 else
     skip "mpirun: Open MPI is not here (make deps MPI=1)"
 fi
+
+# ---- as many as the hardware file's GPUs that open ----
+if [ -f "$BUILD/cudaemu/libassay_cuda.so" ]; then
+    export ASSAY_LIBDIR=$BUILD/cudaemu ASSAY_CUDA_TUNE=separate
+    printf '%s\n' '[hardware]' 'name = two' 'device = D' 'count = 2' 'memory_gib = 4' 'peak_tflops = 10' 'price_hour = 3' >two.ini
+    gpu="--config run.ini --set train.backend=cuda --set train.tokens=1024 --set train.val_every=0 --shards shards --hardware two.ini"
+    CUEMU_DEVICES=3 "$ASSAY" train $gpu --out gpu2 2>err.txt
+    has err.txt "2 ranks, 2 of them on" "a hardware file of two GPUs, three are here: two ranks"
+    CUEMU_DEVICES=1 "$ASSAY" train $gpu --out gpu1 2>err.txt
+    has err.txt "two has 2 devices, here are 1" "one is here: one rank, and a warning"
+    CUEMU_DEVICES=2 "$ASSAY" eval --task windows --model one --shards shards --tokens 100 --backend cuda --hardware two.ini --out w >/dev/null 2>err.txt
+    has err.txt "2 ranks, 2 of them on" "a loss is shared among them as well"
+else
+    skip "ranks by the hardware file: NVIDIA's headers"
+fi
 done_testing
