@@ -162,15 +162,43 @@ static void in_out_block(struct in_out t, int rows, int64_t n, bool bf16)
     }
 }
 
+/* y += x w, or y = x w, for one row of w: `width` registers at a time, from column *j on. */
+__attribute__((always_inline)) static inline void in_out_add(const struct in_out *t, int64_t n,
+                                                             int width, bool bf16, int64_t *j)
+{
+    const int each = LANES * (bf16 ? 2 : 4);
+    const float x = *t->x;
+    for (; *j + width * LANES <= n; *j += width * LANES) {
+        const char *w = t->w + *j * (bf16 ? 2 : 4);
+        UNROLL for (int at = 0; at < width * each; at += LINE)
+            __builtin_prefetch(w + AHEAD + at, 0, 2);
+        UNROLL for (int i = 0; i < width; i++)
+        {
+            VF s = t->first ? SPLAT(0) : LOAD(t->y + *j + i * LANES);
+            s += x * weights(w + i * each, bf16);
+            STORE(t->y + *j + i * LANES, s);
+        }
+    }
+}
+
 /* Each row of w a block of its own. */
 static void in_out_row(const struct vec_few *p)
 {
-    const int64_t row = p->n * (p->bf16 ? 2 : 4);
-    struct in_out t = {
-        .x = p->x, .w = p->w, .k = 1, .live = 1, .row = row, .first = true, .y = p->y};
-    for (int64_t l = 0; l < p->k; l++, t.x++, t.w += row, t.first = false) {
-        t.ahead = t.w + AHEAD;
-        in_out_block(t, 1, p->n, p->bf16);
+    const int size = p->bf16 ? 2 : 4;
+    struct in_out t = {.x = p->x, .w = p->w, .k = 1, .live = 1, .first = true, .y = p->y};
+    for (int64_t l = 0; l < p->k; l++, t.x++, t.w += p->n * size, t.first = false) {
+        int64_t j = 0;
+        if (p->bf16) {
+            in_out_add(&t, p->n, SOME, true, &j);
+            in_out_add(&t, p->n, 1, true, &j);
+        } else {
+            in_out_add(&t, p->n, SOME, false, &j);
+            in_out_add(&t, p->n, 1, false, &j);
+        }
+        for (; j < p->n; j++) {
+            float s = t.first ? 0 : t.y[j];
+            t.y[j] = s + *t.x * weight(t.w + j * size, p->bf16);
+        }
     }
 }
 
@@ -178,7 +206,7 @@ void VEC(vec_few_in_out)(const struct vec_few *p)
 {
     const int64_t row = p->n * (p->bf16 ? 2 : 4);
     float x[BLOCK * 8];
-    if (p->m == 1) {
+    if (p->m == 1 && p->n > WIDE_1 * LANES) { /* else the sums stay in registers below */
         in_out_row(p);
         return;
     }
