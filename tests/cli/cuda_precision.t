@@ -89,9 +89,9 @@ loss cuda bf16 && loss cpu fp32
 nats() { grep -o '"nats": [0-9.]*' "$tmp/e-$1.manifest.json" | head -1 | grep -o '[0-9.]*$'; }
 ok "and its loss is near that in fp32, not equal" awk -v a="$(nats cuda-bf16)" -v b="$(nats cpu-fp32)" 'BEGIN { d = a / b - 1; exit !(d != 0 && d < 2e-3 && d > -2e-3) }'
 is "$(tr -d '\n' <"$tmp/e-cuda-bf16.manifest.json" | grep -o '"identity": {[^}]*}' | grep -o '"precision": "[a-z0-9]*"')" '"precision": "bf16"' "its identity names the precision"
-"$ASSAY" eval --task windows --model "$tmp/bf16/latest" --shards "$tmp/shards" --out "$tmp/e-x" --backend cpu --precision bf16 >"$tmp/log" 2>&1
-is $? 2 "evaluating in bf16 on the CPU is refused"
-ok "in a sentence" grep -q 'precision bf16: the cpu backend computes in fp32 only' "$tmp/log"
+"$ASSAY" eval --task windows --model "$tmp/bf16/latest" --shards "$tmp/shards" --out "$tmp/e-x" --backend cpu --precision fp16 >"$tmp/log" 2>&1
+is $? 2 "evaluating in fp16 on the CPU is refused"
+ok "in a sentence" grep -q 'precision fp16: the cpu backend computes in fp32 only' "$tmp/log"
 is "$(ls -l "$tmp/bf16/latest/" | awk '/model.safetensors/{print $5}')" "$(ls -l "$tmp/cpu/latest/" | awk '/model.safetensors/{print $5}')" \
     "without the padding of its head"
 done_testing

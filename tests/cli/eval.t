@@ -65,6 +65,16 @@ ok "and says so in its identity" grep -q '"slice": "100+130 ' "$tmp/e/w3.msgpack
 ok "a slice beyond the split is refused" fails 2 "the split has" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w4.msgpack" --start 99999999
 ok "without a file" [ ! -e "$tmp/e/w4.msgpack" ]
 
+# ---- weights read in bf16
+ok "precision bf16 is taken on the CPU" quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/n.msgpack" --precision bf16
+ok "and stated for what it is" grep -q '"precision": "bf16 weights"' "$tmp/e/n.msgpack.manifest.json"
+ok "other weights, other nats, a little" awk "BEGIN {a = $(fact "$tmp/e/w.msgpack" nats); b = $(fact "$tmp/e/n.msgpack" nats); exit !(a != b && (a - b) ^ 2 < (a / 100) ^ 2)}"
+quiet "${instruct[@]}" --precision bf16 --out "$tmp/e/n8.msgpack" --batch 8
+quiet "${instruct[@]}" --precision bf16 --out "$tmp/e/n1.msgpack" --batch 1
+ok "answers with them do not depend on the batch either" cmp "$tmp/e/n8.msgpack" "$tmp/e/n1.msgpack"
+ok "fp16 is refused by name" fails 2 "precision fp16: the cpu backend computes in fp32 only" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/x.msgpack" --precision fp16
+ok "a penalty is not left out in silence" fails 2 "servers are not asked for a repetition penalty" "$ASSAY" eval --task instruct --model "http://127.0.0.1:9/v1#m" --items "$tmp/d/instruct_test.msgpack" --template plain --repetition-penalty 1.2 --out "$tmp/e/x.msgpack"
+
 # ---- documents
 ok "eval --task documents" quiet "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/d.msgpack"
 ok "prints bits per byte and the distance to the oracle" grep -q '^documents: bits_byte [0-9.]*, .*bits a document above the oracle' "$tmp/out"
