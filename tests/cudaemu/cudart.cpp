@@ -17,6 +17,8 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 #include <sys/mman.h>
 #include <vector>
 
@@ -127,6 +129,21 @@ void check_pointer(const char *kernel, int argument, const void *p)
     if (!m->host && m->device != current)
         fail("%s: argument %d is memory of device %d, the current one is %d", kernel, argument,
              m->device, current);
+}
+
+/* The last that device_memory was asked for. */
+static const char *from, *to;
+
+bool device_memory(const void *p)
+{
+    if ((const char *)p >= from && (const char *)p < to)
+        return true;
+    const Memory *m = find(p);
+    if (!m || m->host)
+        return false;
+    from = (const char *)m->base;
+    to = from + m->mapped;
+    return true;
 }
 
 void check_range(const char *what, const void *p, size_t n)
@@ -243,6 +260,14 @@ void enqueue_when(cudaStream_t stream, bool (*ready)(void *), void (*call)(void 
                   void (*drop)(void *))
 {
     push(stream, Work{call, arg, drop, ready, nullptr, 0});
+}
+
+const char *launch_name(const char *file, const char *function)
+{
+    static std::set<std::string> names;
+    std::lock_guard<std::recursive_mutex> l(lock);
+    const char *slash = strrchr(file, '/');
+    return names.insert(std::string(slash ? slash + 1 : file) + ":" + function).first->c_str();
 }
 
 struct Launch {
@@ -427,6 +452,7 @@ cudaError_t cudaFree(void *p)
     if (it == registry.end() || it->second.host)
         return report(cudaErrorInvalidValue);
     in_use[it->second.device] -= it->second.n;
+    from = to = nullptr;
     munmap(it->second.base, it->second.mapped);
     registry.erase(it);
     return cudaSuccess;

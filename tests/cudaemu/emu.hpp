@@ -74,6 +74,26 @@ void *shared_array(const void *key, size_t bytes, size_t align);
 void run_grid(const char *name, dim3 blocks, dim3 threads, size_t dynamic, void (*call)(void *),
               void *arg);
 
+/* ---- looking at loads and stores (watch.cpp), where kernels are compiled for that ---- */
+struct Spot { /* who touches what: a number of the grid and the block, how many barriers before */
+    uint32_t grid, block, turn;
+    uint16_t thread, warp_turn; /* warp_turn: __syncwarp of the whole warp before */
+    bool shared;
+};
+struct Watcher {
+    void (*access)(const void *p, size_t n, bool write, bool atomic, const void *pc);
+    void (*begin)(const char *kernel);
+};
+extern const Watcher *watcher;     /* nullptr: nobody looks */
+bool spot(const void *p, Spot *s); /* false: not in a kernel, or a thread's own memory */
+bool device_memory(const void *p); /* of any device */
+static inline void watch(const void *p, size_t n, bool write, bool atomic = false,
+                         const void *pc = __builtin_return_address(0))
+{
+    if (watcher)
+        watcher->access(p, n, write, atomic, pc);
+}
+
 /* ---- tensor.cpp ---- */
 void mma_16816(float *d, const uint32_t *a, const uint32_t *b, const float *c, bool half,
                const char *file, int line);
@@ -88,6 +108,7 @@ void cp_forget();
 void check_pointer(const char *kernel, int argument, const void *p);
 void launch(const char *name, const void *kernel, dim3 blocks, dim3 threads, size_t dynamic,
             cudaStream_t stream, void (*call)(void *), void *arg, void (*drop)(void *));
+const char *launch_name(const char *file, const char *function); /* "norm.cu:launch_fwd", kept */
 void enqueue(cudaStream_t stream, void (*call)(void *), void *arg, void (*drop)(void *));
 /* Work that may have to wait for other processes: it is called when ready says so. */
 void enqueue_when(cudaStream_t stream, bool (*ready)(void *), void (*call)(void *), void *arg,
@@ -194,27 +215,33 @@ static inline int __all_sync(unsigned mask, int p, EMU_SITE)
     return __ballot_sync(mask, p, file_, line_) == mask;
 }
 
-/* One OS thread runs all: an atomic is a plain read and write. */
-template <class T, class V> T atomicAdd(T *p, V v)
+/* One OS thread runs all: an atomic is a plain read and write. Not instrumented: it says itself what
+ * it is. */
+#define EMU_ATOMIC template <class T, class V> __attribute__((no_sanitize("thread"))) T
+EMU_ATOMIC atomicAdd(T *p, V v)
 {
+    emu::watch(p, sizeof *p, true, true, __builtin_return_address(0));
     T old = *p;
     *p = old + (T)v;
     return old;
 }
-template <class T, class V> T atomicMin(T *p, V v)
+EMU_ATOMIC atomicMin(T *p, V v)
 {
+    emu::watch(p, sizeof *p, true, true, __builtin_return_address(0));
     T old = *p;
     *p = (T)v < old ? (T)v : old;
     return old;
 }
-template <class T, class V> T atomicMax(T *p, V v)
+EMU_ATOMIC atomicMax(T *p, V v)
 {
+    emu::watch(p, sizeof *p, true, true, __builtin_return_address(0));
     T old = *p;
     *p = (T)v > old ? (T)v : old;
     return old;
 }
-template <class T> T atomicCAS(T *p, T expected, T v)
+template <class T> __attribute__((no_sanitize("thread"))) T atomicCAS(T *p, T expected, T v)
 {
+    emu::watch(p, sizeof *p, true, true, __builtin_return_address(0));
     T old = *p;
     if (old == expected)
         *p = v;

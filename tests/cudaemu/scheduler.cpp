@@ -84,6 +84,8 @@ struct Collective {
 };
 struct Warp {
     unsigned live;
+    uint16_t
+        turn; /* __syncwarp of all its lanes so far: nothing else orders memory within a warp */
     Collective c[LIVE_MASKS];
 };
 enum State : uint8_t { FRESH, READY, AT_BARRIER, IN_WARP, DONE };
@@ -124,6 +126,8 @@ struct Grid {
 
 Thread *thread;
 Block *block;
+const Watcher *watcher;
+static uint32_t grids;
 static Grid *grid;
 static std::recursive_mutex one_grid;
 static char *stacks;
@@ -290,6 +294,8 @@ unsigned char (*exchange(unsigned mask, const void *in, size_t n, combine f, con
             f(slot, mask);
         c->arrived = 0;
         c->generation++;
+        if (mask == w->live && strcmp(op, "__syncwarp") == 0)
+            w->turn++;
         return slot;
     }
     me->state = IN_WARP;
@@ -368,6 +374,25 @@ static void end_shared()
 #ifdef EMU_ASAN
     ASAN_UNPOISON_MEMORY_REGION(arena, ARENA);
 #endif
+}
+
+bool spot(const void *p, Spot *s)
+{
+    if (!grid || !thread)
+        return false;
+    const Fiber *f = grid->running;
+    const unsigned char *at = (const unsigned char *)p;
+    bool shared = at >= arena && at < arena + ARENA;
+    if (!shared && !device_memory(p))
+        return false;
+    *s =
+        Spot{grids,
+             block->index.x + block->blocks.x * (block->index.y + block->blocks.y * block->index.z),
+             grid->generation,
+             (uint16_t)f->number,
+             f->warp->turn,
+             shared};
+    return true;
 }
 
 /* ---- a grid ---- */
@@ -511,6 +536,9 @@ void run_grid(const char *name, dim3 blocks, dim3 threads, size_t dynamic, void 
     b.blocks = blocks;
     grid = &g;
     block = &b;
+    grids++;
+    if (watcher)
+        watcher->begin(name);
     unsigned long s = seed();
     g.early = s % 4 == 3;
     uint64_t state = s * 0x9e3779b97f4a7c15u + 1;
@@ -521,7 +549,7 @@ void run_grid(const char *name, dim3 blocks, dim3 threads, size_t dynamic, void 
         g.live = n;
         g.arrived = g.generation = 0;
         for (size_t w = 0; w < (n + 31) / 32; w++) {
-            g.warp[w].live = 0;
+            g.warp[w].live = g.warp[w].turn = 0;
             for (Collective &c : g.warp[w].c)
                 c.mask = c.arrived = c.generation = 0;
         }

@@ -86,6 +86,7 @@ void ldmatrix_x4(uint32_t *r, const void *row, bool transposed, const char *file
 {
     if ((uintptr_t)row & 15)
         fail("%s:%d: ldmatrix: the row at %p is not aligned to 16 bytes", file, line, row);
+    watch(row, 16, false, false, __builtin_return_address(0));
     unsigned char(*slot)[SLOT] =
         exchange(0xffffffffu, &row, sizeof row, nullptr, "ldmatrix", file, line);
     unsigned lane = thread->lane;
@@ -135,6 +136,10 @@ void cp_async(void *shared, const void *global, int bytes, int valid)
 {
     if (((uintptr_t)shared | (uintptr_t)global) & (uintptr_t)(bytes - 1))
         fail("cp.async: %p or %p is not aligned to %d bytes", shared, global, bytes);
+    /* It may arrive at any time until the wait. */
+    const void *pc = __builtin_return_address(0);
+    watch(global, (size_t)valid, false, false, pc);
+    watch(shared, (size_t)bytes, true, false, pc);
     Queue &q = queue_of_thread();
     q.copies.push_back(Copy{shared, global, bytes, valid, q.group});
     used = true;
@@ -160,6 +165,7 @@ void cp_wait(int newest)
         }
         if (!early_copies())
             arrive(c);
+        watch(c.to, (size_t)c.bytes, true, false, __builtin_return_address(0));
     }
     q.copies.resize(kept);
 }

@@ -47,10 +47,10 @@ template <> struct Raw<4> {
     typedef uint32_t type;
 };
 template <> struct Raw<8> {
-    typedef uint2 type;
+    typedef move8 type;
 };
 template <> struct Raw<16> {
-    typedef uint4 type;
+    typedef move16 type;
 };
 template <class T, int W> static __device__ __forceinline__ Pack<T, W> load(const T *p)
 {

@@ -101,6 +101,24 @@ $(BUILD)/tests/cudaemu/test_cuda $(BUILD)/tests/cudaemu/test_narrow $(BUILD)/tes
     $(BUILD)/tests/ops/harness.o $(BUILD)/tests/ops/reference.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# The same with every load and store of the kernels looked at (watch.cpp): races, shape of memory traffic.
+WATCH_CXX := $(firstword $(shell command -v clang++ clang++-14 clang++-15 clang++-16 2>/dev/null))
+WATCH_SO  := $(BUILD)/cudaemu/watch/libassay_cuda.so
+WATCH_CU  := $(patsubst trainer/cuda/%,$(BUILD)/cudaemu/watch/%.o,$(CUDA_CU))
+$(BUILD)/cudaemu/watch/%.cu.o: trainer/cuda/%.cu $(BUILD)/cudaemu/flags
+	$(call say,WATCH,$<)
+	$(Q)mkdir -p $(@D) && $(WATCH_CXX) -x c++ $(EMU_FLAGS) -O1 -fsanitize=thread -MMD -MP -c -o $@ $<
+$(BUILD)/cudaemu/watch/%.cu.o: tests/cudaemu/%.cu $(BUILD)/cudaemu/flags
+	$(call say,WATCH,$<)
+	$(Q)mkdir -p $(@D) && $(WATCH_CXX) -x c++ $(EMU_FLAGS) -O1 -fsanitize=thread -MMD -MP -c -o $@ $<
+$(WATCH_SO): $(WATCH_CU) $(BUILD)/cudaemu/watch.cpp.o $(filter-out $(BUILD)/cudaemu/%.cu.o,$(EMU_OBJ))
+	$(call say,LD,$@)
+	$(Q)$(EMU_CXX) $(OPT) -shared -o $@ $^ $(EMU_LIBS) -ldl
+$(BUILD)/tests/cudaemu/test_watch: $(EMU_CORE) $(BUILD)/cudaemu/watch/races.cu.o $(BUILD)/cudaemu/watch.cpp.o \
+    $(BUILD)/cudaemu/test_watch.cpp.o
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(EMU_CXX) $(OPT) -o $@ $^ -lpthread -lm -ldl
+watch-built: $(if $(and $(WATCH_CXX),$(filter 1,$(EMU))),$(WATCH_SO))
 # The management library's stand-in, in a folder of its own for LD_LIBRARY_PATH.
 EMU_NVML := $(BUILD)/cudaemu/nvml/libnvidia-ml.so.1
 $(EMU_NVML): tests/cudaemu/nvml.c $(BUILD)/cudaemu/flags
@@ -110,4 +128,4 @@ ifeq ($(EMU),1)
 UNITS  += $(EMU_TESTS)
 EMU_ALL += $(EMU_SO) $(EMU_NVML)
 endif
--include $(wildcard $(BUILD)/cuda/*.d $(BUILD)/cudaemu/*.d)
+-include $(wildcard $(BUILD)/cuda/*.d $(BUILD)/cudaemu/*.d $(BUILD)/cudaemu/watch/*.d)

@@ -2,7 +2,7 @@
  *
  * Kernels are compiled twice: by nvcc for the device, and by a host compiler for tests, where
  * tests/cudaemu puts another file of this name in front. So whatever is not plain CUDA that the
- * host can mimic line by line stands here: launches, shared memory and inline PTX (PTX ISA 8.x,
+ * host can mimic line by line stands here: launches, shared memory, wide moves and inline PTX (PTX ISA 8.x,
  * sections on mma.m16n8k16, ldmatrix and cp.async; all from sm_80 on).
  */
 #ifndef TRAINER_CUDA_DIALECT_CUH
@@ -20,6 +20,10 @@
 #define DYN_SMEM(T, name)                                                                          \
     extern __shared__ __align__(128) unsigned char dynamic_shared[];                               \
     T *name = (T *)dynamic_shared
+
+/* What moves at once. */
+typedef uint2 move8;
+typedef uint4 move16;
 
 /* d[16x8] = a[16x16] b[16x8] + c, f32 sums; fragments as the PTX manual lays them out. The last
  * argument only says the type of a and b. */

@@ -6,12 +6,16 @@
 #include "tests/cudaemu/emu.hpp"
 
 #define LAUNCH(kernel, grid, block, dynamic, stream, ...)                                          \
-    emu::launch_typed(__func__, kernel, grid, block, dynamic, stream, __VA_ARGS__)
+    emu::launch_typed(emu::launch_name(__FILE__, __func__), kernel, grid, block, dynamic, stream, __VA_ARGS__)
 #define SMEM(T, name, dims)                                                                        \
     typedef T name##_type dims;                                                                    \
     static const char name##_key = 0;                                                              \
     name##_type &name = *(name##_type *)emu::shared_array(&name##_key, sizeof(name##_type), 16)
 #define DYN_SMEM(T, name) T *name = (T *)emu::block->dynamic
+
+/* Vectors, so that a host compiler moves them at once too: watch.cpp counts moves. */
+typedef uint32_t move8 __attribute__((vector_size(8)));
+typedef uint32_t move16 __attribute__((vector_size(16)));
 
 static inline void mma_16816(float *d, const uint32_t *a, const uint32_t *b, const float *c,
                              __nv_bfloat16, EMU_SITE)
