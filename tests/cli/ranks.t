@@ -88,6 +88,16 @@ is "$(grep -c 'equal weights on 3 ranks' err.txt)" 4 "at each checkpoint the wei
 has err.txt "\([1-9][0-9]*\) of \1 buckets of gradients go while backward runs" "no bucket waits for the end of the backward pass"
 is "$(grep -c 'parameters' err.txt)" 1 "and only rank 0 speaks"
 
+# Updates that are skipped, and losses that are no numbers: decided alike on all ranks, or their weights
+# would differ at the next checkpoint.
+tight="--set train.spike_z=0.001 --set train.max_skips=4000 --set train.tokens=204800 --set train.warmup=0 --set train.schedule=constant --set train.lr=3e-2 --set train.val_every=0"
+train skip3 --ranks 3 $tight && grep -q '"skipped":true' skip3/metrics.jsonl
+result $? "$(grep -c '"skipped":true' skip3/metrics.jsonl) of 400 updates are skipped on three ranks, which stay equal"
+wild="--set train.lr=10 --set train.clip=0 --set train.eps=0 --set train.weight_decay=10 --set train.schedule=constant"
+train wild $wild 2>err1.txt
+train wild2 --ranks 2 $wild 2>err2.txt
+is "$? $(wc -l <err2.txt) $(grep -o 'step [0-9]*' err2.txt)" "1 1 $(grep -o 'step [0-9]*' err1.txt)" "a loss that is no number ends two ranks at one rank's step, in one sentence"
+
 # ---- resume on other numbers ----
 cut_at() { # folder, arguments: trains until another checkpoint is there, then SIGTERM
     local out=$1 pid was
