@@ -210,8 +210,13 @@ static int map(struct comm *c, size_t bytes, void **out, struct err *e)
         fd = make(c, said.name, bytes, &said.why);
         said.failed = fd < 0;
     }
-    if (rendezvous_share(c->meet, 0, &said, sizeof said, e))
+    if (rendezvous_share(c->meet, 0, &said, sizeof said, e)) {
+        if (fd >= 0) { /* rank 0, and another died: nobody will come for it */
+            shm_unlink(said.name);
+            close(fd);
+        }
         return -1;
+    }
     if (said.failed) {
         *e = said.why;
         return -1;
