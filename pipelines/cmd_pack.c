@@ -89,7 +89,8 @@ static const struct field unpack_fields[] = {
     {"archive", FIELD_STR, AT(archive), NULL, .help = "made by assay pack; gzip and zstd too",
      .flags = FIELD_POSITIONAL},
     {"runs", FIELD_STR, AT(runs), "runs", .help = "folder of the run folders"},
-    {"replace", FIELD_BOOL, AT(replace), "false", .help = "in place of a run of that name"},
+    {"replace", FIELD_BOOL, AT(replace), "false",
+     .help = "in place of a run of that name; bulk that the archive lacks is kept or refused"},
     {0},
 };
 #undef AT
@@ -106,6 +107,11 @@ static int run_unpack(void *opt, struct arena *a, struct err *e)
              "they were made",
              (long long)sum.files, (long long)sum.bytes, (long long)sum.left,
              sum.left == 1 ? "" : "s");
+    if (sum.kept)
+        log_info(
+            "%lld file%s of the run that was there %s kept: the archive's manifests name their "
+            "bytes",
+            (long long)sum.kept, sum.kept == 1 ? "" : "s", sum.kept == 1 ? "is" : "are");
     printf("%s/%.*s\n", runs, STR_ARG(sum.run));
     return EXIT_DONE;
 }

@@ -166,7 +166,8 @@ static int choose(struct packer *p, struct err *e)
             continue;
         bool scores = strcmp(name, "eval") == 0 || strcmp(name, "scores") == 0;
         bool models = strcmp(name, "pretrain") == 0 || strcmp(name, "finetune") == 0;
-        bool plain = strcmp(name, "run.ini") == 0 || strcmp(name, "result.msgpack") == 0;
+        bool plain = strcmp(name, "run.ini") == 0 || strcmp(name, "result.msgpack") == 0 ||
+                     strcmp(name, "result.notes.msgpack") == 0;
         if (!scores && !models && !plain && !is_manifest(name) && small_enough(p, name, &whole, e))
             return -1;
         if (file_is_dir(path)                     ? walk(p, name, whole || scores, 0, e)
@@ -484,6 +485,8 @@ static int put_in_place(struct opener *u, const char *to, bool replace, struct e
         return file_rename_dir(u->tmp, to, e);
     if (!replace)
         return err_set(e, "%s is there already; --replace puts the archive's in its place", to);
+    if (pack_keep(to, u->tmp, &u->sum->kept, u->a, e))
+        return -1;
     if (file_rename_dir(to, aside, e) || file_rename_dir(u->tmp, to, e))
         return -1;
     return file_remove_tree(aside, e);
@@ -497,7 +500,8 @@ int pack_open(const char *archive, const char *runs, bool replace, struct packed
     int rc = -1;
     *sum = (struct packed){0};
     u.tmp = arena_printf(a, "%s/.unpack.%d", runs, (int)getpid());
-    if (tar_open(&u.t, archive, e) == 0 && file_mkdirs(u.tmp, e) == 0) {
+    if (pack_sweep(runs, a, e) == 0 && tar_open(&u.t, archive, e) == 0 &&
+        file_mkdirs(u.tmp, e) == 0) {
         rc = read_list(&u, e) || all_entries(&u, e) ? -1 : 0;
         if (rc && !str_starts(str_z(e->msg), archive)) /* the reader of tars names it */
             err_wrap(e, "%s", archive);

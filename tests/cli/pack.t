@@ -30,6 +30,7 @@ go RUNS_DIR="$tmp/far"
 is $? 0 "a run on the far machine" || sed 's/^/# /' "$tmp/log" | tail -20
 
 # ---- the archive
+"$ASSAY" tag "$tmp/far/tiny" --add keeper --note "as seen" --quiet > "$tmp/log" 2>&1 || sed 's/^/# /' "$tmp/log"
 ok "pack" "$ASSAY" pack "$tmp/far/tiny" --small 4K --out "$tmp/a.tar" --quiet
 is "$("$ASSAY" pack "$tmp/far/tiny/" --small 4K --out "$tmp/b.tar" --quiet)" "$tmp/b.tar" "it prints the archive's name"
 ok "equal folders give equal archives" cmp -s "$tmp/a.tar" "$tmp/b.tar"
@@ -57,7 +58,7 @@ tar tf "$tmp/a.tar" > "$tmp/list" 2> "$tmp/err"
 is $? 0 "tar reads it"
 is "$(cat "$tmp/err")" "" "and says nothing against it"
 is "$(head -1 "$tmp/list")" "tiny/packed.json" "its list comes first"
-for f in run.ini result.msgpack pretrain/metrics.jsonl pretrain/manifest.json shards/manifest.json \
+for f in run.ini result.msgpack result.notes.msgpack pretrain/metrics.jsonl pretrain/manifest.json shards/manifest.json \
     eval/responses-1.msgpack scores/exact-1.msgpack vocab.tiktoken; do
     ok "it holds $f" grep -qx "tiny/$f" "$tmp/list"
 done
@@ -77,6 +78,7 @@ is $? 2 "--with something else is refused"
 is "$? $(grep -c "; $left artefacts left their bulk" "$tmp/err")" "0 1" "unpack counts the same" || sed 's/^/# /' "$tmp/err"
 "$ASSAY" verify "$tmp/home/tiny" > "$tmp/log" 2>&1
 is $? 0 "verify finds every file as its manifest says, or sealed" || sed 's/^/# /' "$tmp/log"
+is "$("$ASSAY" compare "$tmp/home" --list --where tags=keeper --columns notes --format csv | tail -1 | tr -d '\r')" "tiny,as seen" "tags and notes came along"
 ok "the pre-training is sealed" grep -q 'sealed .*pretrain$' "$tmp/log"
 before=$(cd "$tmp/home/tiny" && find . -name '*manifest.json' | sort | xargs sha256sum)
 go RUNS_DIR="$tmp/home"
@@ -119,6 +121,22 @@ cp "$tmp/keep" "$tmp/home/tiny/shards/manifest.json"
 is $? 1 "a run that is there is not overwritten"
 ok "unless asked for" "$ASSAY" unpack "$tmp/m.tar" --runs "$tmp/home" --replace --quiet
 ok "with its model it can be used" "$ASSAY" sample --model "$tmp/home/tiny/pretrain" --prompt-ids 1,2 --ids --quiet
+
+# what --replace would destroy
+cp -r "$tmp/far" "$tmp/local"
+mkdir "$tmp/local/.unpack.999999999" "$tmp/local/.unpack.999999998.old"
+"$ASSAY" unpack "$tmp/a.tar" --runs "$tmp/local" --replace > "$tmp/log" 2>&1
+is "$? $(cd "$tmp/local/tiny" && find . -name '*.safetensors' -o -name state.msgpack | wc -l) $(grep -c 'of the run that was there are kept' "$tmp/log")" \
+   "0 4 1" "--replace keeps the models, the optimiser and its state whose manifests are the archive's" || sed 's/^/# /' "$tmp/log"
+ok "and latest, which names them" test -e "$tmp/local/tiny/pretrain/latest/model.safetensors"
+ok "all of it as it was made" "$ASSAY" verify "$tmp/local/tiny" --quiet
+is "$(cd "$tmp/local" && ls -d .unpack* 2> /dev/null)" "" "what killed unpacks left is gone"
+model=$(cd "$tmp/local/tiny" && ls pretrain/step-*/model.safetensors)
+printf x >> "$tmp/local/tiny/$model"
+before=$(cd "$tmp/local/tiny" && find . -type f | sort | xargs sha256sum)
+"$ASSAY" unpack "$tmp/a.tar" --runs "$tmp/local" --replace > "$tmp/log" 2>&1
+is "$? $(grep -c "has 1 file (.* bytes) that the archive lacks and --replace would destroy: $model; move" "$tmp/log")" "1 1" "another model is not destroyed but named" || sed 's/^/# /' "$tmp/log"
+ok "and nothing was touched" test "$(cd "$tmp/local/tiny" && find . -type f | sort | xargs sha256sum)" = "$before" -a -z "$(ls -d "$tmp"/local/.unpack* 2> /dev/null)"
 
 # whole: nothing is sealed, and everything is where it was
 ok "all of it" "$ASSAY" unpack "$tmp/all.tar" --runs "$tmp/whole" --quiet
