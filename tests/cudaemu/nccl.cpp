@@ -251,9 +251,11 @@ int emu_nccl_init(struct ncclComm **c, int world, struct nccl_id id, int rank)
     for (double since = now(); s->joined.load() < world;) {
         struct timespec moment = {0, 100000};
         nanosleep(&moment, nullptr);
-        if (now() - since > patience())
-            emu::fail("NCCL: rank %d: %d of %d ranks came to ncclCommInitRank", rank,
-                      s->joined.load(), world);
+        if (now() - since <= patience())
+            continue;
+        shm_unlink(id.internal);
+        emu::fail("NCCL: rank %d: %d of %d ranks came to ncclCommInitRank", rank, s->joined.load(),
+                  world);
     }
     shm_unlink(id.internal); /* all have it; the first to come here wins */
     *c = new ncclComm{rank, world, s, 0, 0, false};
