@@ -118,7 +118,7 @@ def main():
         "tokens_per_s": o.batch * o.context / middle * 1e3,
         "step_ms_p50": middle,
         "steps": len(ms),
-        "loss": float(loss),
+        "loss": float(loss.detach()),
         "memory": torch.cuda.max_memory_reserved() if cuda else None,
         "torch": torch.__version__,
         "compiled": not o.no_compile,
