@@ -7,7 +7,8 @@
 #include "pipelines/ledger.h"
 #include "pipelines/money.h"
 
-static const char *const formats[] = {"table", "md", "csv", NULL};
+enum { FORMAT_TABLE, FORMAT_MD, FORMAT_CSV, FORMAT_JSON };
+static const char *const formats[] = {"table", "md", "csv", "json", NULL};
 
 struct opt {
     struct strs results, price;
@@ -122,7 +123,15 @@ static int run(void *opt, struct arena *a, struct err *e)
                               .loss = o->loss,
                               .metric = str_dup(a, o->metric),
                               .smooth = o->smooth};
-    money_print(l.v, l.n, &m, (enum table_format)o->format, &out);
+    if (o->format == FORMAT_JSON) {
+        struct json *j = money_json(l.v, l.n, &m);
+        json_write_pretty(j, &out);
+        json_free(j);
+    } else if (o->format == FORMAT_CSV) {
+        money_csv(l.v, l.n, &m, &out);
+    } else {
+        money_print(l.v, l.n, &m, (enum table_format)o->format, &out);
+    }
     fwrite(out.p, 1, out.n, stdout);
     buf_release(&out);
     ledger_release(&l);

@@ -2,6 +2,7 @@
 #include "pipelines/ledger.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/stream.h"
 #include "formats/record_head.h"
+#include "pipelines/money.h"
 #include "pipelines/query.h"
 #include "trainer/gpt2.h"
 
@@ -22,7 +24,11 @@ static const char *const bulk[] = {"curve",       "inputs",      "metrics.ids", 
 static int read_result(const char *path, bool whole, struct result *r, struct arena *a,
                        struct err *e)
 {
-    return record_load_without(path, &result_schema, whole ? NULL : bulk, r, a, e);
+    if (record_load_without(path, &result_schema, whole ? NULL : bulk, r, a, e))
+        return -1;
+    if (money_moved(r))
+        r->timing.mfu = NAN; /* older results have that of the last machine's peak */
+    return 0;
 }
 
 /* ---- notes -------------------------------------------------------------------------------------- */

@@ -94,18 +94,45 @@ static double price_of(struct str hardware, double own, const struct price *p, s
     return !isnan(named) ? named : !isnan(any) ? any : own;
 }
 
+/* Whether a price was given for this machine. */
+static bool given_for(struct str hardware, const struct price *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!p[i].hardware.n || str_eq(p[i].hardware, hardware))
+            return true;
+    return false;
+}
+
+void money_segment(const struct result *r, size_t at, const struct price *p, size_t n,
+                   double *money, double *lost)
+{
+    const struct result_segment *s = r->segments.v, *x = &s[at], *before = &s[at ? at - 1 : 0];
+    *money = x->money;
+    *lost = x->lost_seconds > 0 ? x->lost_money : 0;
+    if (isnan(*money) || given_for(x->hardware, p, n))
+        *money = money_cost(x->seconds, price_of(x->hardware, x->price_hour, p, n));
+    if (x->lost_seconds > 0 && (isnan(*lost) || given_for(before->hardware, p, n)))
+        *lost = money_cost(x->lost_seconds, price_of(before->hardware, before->price_hour, p, n));
+}
+
+bool money_moved(const struct result *r)
+{
+    const struct result_segment *s = r->segments.v;
+    for (size_t i = 1; i < r->segments.n; i++)
+        if (!str_eq(s[i].hardware, s[0].hardware) || !str_eq(s[i].device, s[0].device) ||
+            s[i].devices != s[0].devices || (!s[i].hardware.n && !str_eq(s[i].host, s[0].host)))
+            return true;
+    return false;
+}
+
 /* Whether a price was given for one of the machines of a run. */
 static bool priced_anew(const struct result *r, const struct price *p, size_t n)
 {
     const struct result_segment *s = r->segments.v;
-    for (size_t i = 0; i < n; i++) {
-        if (!p[i].hardware.n || str_eq(p[i].hardware, r->hardware.name))
-            return true;
-        for (size_t k = 0; k < r->segments.n; k++)
-            if (str_eq(p[i].hardware, s[k].hardware))
-                return true;
-    }
-    return false;
+    bool anew = given_for(r->hardware.name, p, n);
+    for (size_t k = 0; k < r->segments.n; k++)
+        anew = anew || given_for(s[k].hardware, p, n);
+    return anew;
 }
 
 /* Training money over the segments; without any, all of it on the result's machine. */
@@ -119,12 +146,10 @@ static double training(const struct result *r, const struct price *p, size_t n, 
         return money_cost(r->timing.train_seconds,
                           price_of(r->hardware.name, r->hardware.price_hour, p, n));
     for (size_t i = 0; i < r->segments.n; i++) {
-        double price = price_of(s[i].hardware, s[i].price_hour, p, n);
-        struct str before = s[i ? i - 1 : 0].hardware;
-        double before_price = price_of(before, s[i ? i - 1 : 0].price_hour, p, n);
-        sum += money_cost(s[i].seconds, price);
-        if (s[i].lost_seconds > 0)
-            *lost += money_cost(s[i].lost_seconds, before_price);
+        double money, gone;
+        money_segment(r, i, p, n, &money, &gone);
+        sum += money;
+        *lost += gone;
         *mixed = *mixed || !str_eq(s[i].price_currency, s[0].price_currency);
     }
     /* Checkpoints and validations lie between the steps of the last machine's. */
@@ -167,8 +192,8 @@ void money_bill(struct bill *b, const struct result *r, const struct price *p, s
                        .currency = h->price_currency};
     if (isnan(b->rate))
         b->rate = money_rate((double)r->tokens, t->train_seconds - zero_if_unknown(t->val_seconds));
-    b->mfu = t->mfu;
-    if (isnan(b->mfu) && r->segments.n <= 1)
+    b->mfu = money_moved(r) ? NAN : t->mfu; /* one peak for two machines says nothing */
+    if (isnan(b->mfu) && !money_moved(r))
         b->mfu = money_mfu(b->rate, schedule_flops(&r->config.model, r->config.model.context),
                            (double)h->devices, h->peak_tflops);
     b->train = training(r, p, n, &lost, &b->mixed);

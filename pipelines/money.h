@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "formats/result.h"
 #include "pipelines/sweep_fit.h"
@@ -59,6 +60,11 @@ struct bill {
 /* What a run cost where runs are held against each other: training and evaluation. */
 double money_dear(const struct bill *b);
 void money_bill(struct bill *b, const struct result *r, const struct price *prices, size_t n);
+/* Money of segment `at`, and of the steps that a kill took before it. */
+void money_segment(const struct result *r, size_t at, const struct price *prices, size_t n,
+                   double *money, double *lost);
+/* Whether its segments are of more than one kind of machine. */
+bool money_moved(const struct result *r);
 
 struct money_options {
     const struct price *prices;
@@ -67,9 +73,25 @@ struct money_options {
     const char *metric; /* of quality, "nll_token" */
     int64_t smooth;
 };
-/* Tables of cost, cost to the loss, front, segments, scaling and batch size, for people. */
+/* Tables of cost, cost to the loss, front, segments, scaling and batch size, for people: TABLE_TEXT or
+ * TABLE_MD. */
 void money_print(const struct result *v, size_t n, const struct money_options *o,
                  enum table_format f, struct buf *out);
+/* The same for programs: numbers as they are, unknown ones empty (CSV) or null. CSV has the runs alone. */
+void money_csv(const struct result *v, size_t n, const struct money_options *o, struct buf *out);
+struct json *money_json(const struct result *v, size_t n, const struct money_options *o);
+/* Whether more of the metric is better, by the first result that has it. */
+bool money_higher(const struct result *v, size_t n, const char *metric);
+/* The runs' bills, what stands for their quality, and which are on the front; in the arena. */
+struct billed {
+    struct bill *bill;
+    double *quality;
+    bool *front, higher;
+};
+struct billed money_bills(const struct result *v, size_t n, const struct money_options *o,
+                          struct arena *a);
+/* The rate a device against that of the fewest devices of the same kind here; NaN: there are no others. */
+double money_scaled(const struct result *v, const struct bill *b, size_t n, size_t i);
 /* The primary value of a metric in a result, windows before other tasks; NaN: none. */
 double money_quality(const struct result *r, const char *metric);
 /* Quality against batch size: which runs are alike but for batch size, seed and machine, as numbers of

@@ -17,7 +17,7 @@ double money_quality(const struct result *r, const char *metric)
     return found;
 }
 
-static bool higher_better(const struct result *v, size_t n, const char *metric)
+bool money_higher(const struct result *v, size_t n, const char *metric)
 {
     for (size_t i = 0; i < n; i++) {
         const struct metric *m = v[i].metrics.v;
@@ -58,7 +58,6 @@ static const char *share(struct arena *a, double v)
     return isnan(v) ? "-" : num(a, "%.1f%%", 100 * v);
 }
 
-/* 1234567 as 1,234,567 would not be a number in CSV: plain digits there. */
 static const char *count(struct arena *a, double v)
 {
     return isnan(v) ? "-" : num(a, "%.0f", v);
@@ -81,9 +80,8 @@ static void table_of_runs(const struct result *v, const struct bill *b, const bo
         "run",     "machine", "tokens/s",    "10%..90%",  "MFU",    "stall",         "J/token",
         "train h", "train",   "without val", "with eval", "billed", "per 1e9 tokens"};
     struct table t = {0};
-    if (f != TABLE_CSV)
-        head(out, f,
-             "Speed and cost (money in each machine's currency; billed is what the provider took)");
+    head(out, f,
+         "Speed and cost (money in each machine's currency; billed is what the provider took)");
     const char *cells[COLUMNS + 2];
     memcpy(cells, names, sizeof names);
     cells[COLUMNS] = o->metric;
@@ -114,8 +112,8 @@ static void table_of_runs(const struct result *v, const struct bill *b, const bo
     table_release(&t);
 }
 
-static void table_of_segments(const struct result *v, size_t n, enum table_format f,
-                              struct buf *out, struct arena *a)
+static void table_of_segments(const struct result *v, size_t n, const struct money_options *o,
+                              enum table_format f, struct buf *out, struct arena *a)
 {
     struct table t = {0};
     bool any = false;
@@ -125,6 +123,8 @@ static void table_of_segments(const struct result *v, size_t n, enum table_forma
     for (size_t i = 0; i < n; i++) {
         const struct result_segment *s = v[i].segments.v;
         for (size_t k = 0; v[i].segments.n > 1 && k < v[i].segments.n; k++) {
+            double money, lost;
+            money_segment(&v[i], k, o->prices, o->nprices, &money, &lost);
             any = true;
             const char *row[] = {
                 str_dup(a, v[i].run),
@@ -132,9 +132,9 @@ static void table_of_segments(const struct result *v, size_t n, enum table_forma
                 num(a, "%.0f", (double)s[k].steps),
                 num(a, "%.0f", (double)s[k].tokens),
                 hours(a, s[k].seconds),
-                num(a, "%.2f", s[k].money),
+                num(a, "%.2f", money),
                 s[k].lost_seconds > 0
-                    ? arena_printf(a, "%.3f h, %.2f", s[k].lost_seconds / 3600, s[k].lost_money)
+                    ? arena_printf(a, "%.3f h, %s", s[k].lost_seconds / 3600, num(a, "%.2f", lost))
                     : ""};
             table_row(&t, row);
         }
@@ -182,6 +182,24 @@ static void table_of_loss(const struct result *v, const struct bill *b, size_t n
     table_release(&t);
 }
 
+double money_scaled(const struct result *v, const struct bill *b, size_t n, size_t i)
+{
+    size_t least = i, others = 0;
+    for (size_t k = 0; k < n; k++) {
+        if (!str_eq(v[k].hardware.device, v[i].hardware.device) || isnan(b[k].rate) ||
+            v[k].hardware.devices < 1)
+            continue;
+        others += v[k].hardware.devices != v[i].hardware.devices;
+        if (v[k].hardware.devices < v[least].hardware.devices ||
+            (v[k].hardware.devices == v[least].hardware.devices && k < least))
+            least = k;
+    }
+    if (!others || !v[i].hardware.device.n || isnan(b[i].rate))
+        return NAN;
+    return money_scaling(b[i].rate, (double)v[i].hardware.devices, b[least].rate,
+                         (double)v[least].hardware.devices);
+}
+
 /* Runs on the same device: the fewest devices are the measure. */
 static void table_of_scaling(const struct result *v, const struct bill *b, size_t n,
                              enum table_format f, struct buf *out, struct arena *a)
@@ -191,24 +209,13 @@ static void table_of_scaling(const struct result *v, const struct bill *b, size_
     table_begin(&t, 5, "llrrr");
     table_row(&t, (const char *const[]){"device", "run", "devices", "tokens/s", "of linear"});
     for (size_t i = 0; i < n; i++) {
-        size_t least = i, others = 0;
-        for (size_t k = 0; k < n; k++) {
-            if (!str_eq(v[k].hardware.device, v[i].hardware.device) || isnan(b[k].rate) ||
-                v[k].hardware.devices < 1)
-                continue;
-            others += v[k].hardware.devices != v[i].hardware.devices;
-            if (v[k].hardware.devices < v[least].hardware.devices ||
-                (v[k].hardware.devices == v[least].hardware.devices && k < least))
-                least = k;
-        }
-        if (!others || !v[i].hardware.device.n || isnan(b[i].rate))
+        double scaled = money_scaled(v, b, n, i);
+        if (isnan(scaled))
             continue;
         any = true;
-        const char *row[] = {
-            str_dup(a, v[i].hardware.device), str_dup(a, v[i].run),
-            num(a, "%.0f", (double)v[i].hardware.devices), count(a, b[i].rate),
-            share(a, money_scaling(b[i].rate, (double)v[i].hardware.devices, b[least].rate,
-                                   (double)v[least].hardware.devices))};
+        const char *row[] = {str_dup(a, v[i].hardware.device), str_dup(a, v[i].run),
+                             num(a, "%.0f", (double)v[i].hardware.devices), count(a, b[i].rate),
+                             share(a, scaled)};
         table_row(&t, row);
     }
     if (any) {
@@ -274,39 +281,44 @@ static void line_of_batch(const struct result *v, const double *quality, size_t 
 {
     size_t *of = arena_array(a, n + 1, sizeof *of), recipe;
     struct fit f;
-    if (money_batch_fit(v, quality, n, higher_better(v, n, o->metric), &f, of, &recipe))
+    if (money_batch_fit(v, quality, n, money_higher(v, n, o->metric), &f, of, &recipe))
         buf_printf(out,
                    "\nBatch size against %s, a parabola in its logarithm over %zu runs alike but "
                    "for it: %s\n",
                    o->metric, f.n, fit_words(&f, a));
 }
 
+struct billed money_bills(const struct result *v, size_t n, const struct money_options *o,
+                          struct arena *a)
+{
+    double *cost = arena_array(a, n + 1, sizeof *cost), *bad = arena_array(a, n + 1, sizeof *bad);
+    struct billed x = {.bill = arena_array(a, n + 1, sizeof *x.bill),
+                       .quality = arena_array(a, n + 1, sizeof *x.quality),
+                       .front = arena_array(a, n + 1, sizeof *x.front),
+                       .higher = money_higher(v, n, o->metric)};
+    for (size_t i = 0; i < n; i++) {
+        money_bill(&x.bill[i], &v[i], o->prices, o->nprices);
+        cost[i] = money_dear(&x.bill[i]);
+        x.quality[i] = money_quality(&v[i], o->metric);
+        bad[i] = x.higher ? -x.quality[i] : x.quality[i];
+    }
+    money_front(cost, bad, n, x.front);
+    return x;
+}
+
 void money_print(const struct result *v, size_t n, const struct money_options *o,
                  enum table_format f, struct buf *out)
 {
     struct arena a = {0};
-    struct bill *b = arena_array(&a, n + 1, sizeof *b);
-    double *cost = arena_array(&a, n + 1, sizeof *cost), *bad = arena_array(&a, n + 1, sizeof *bad);
-    double *quality = arena_array(&a, n + 1, sizeof *quality);
-    bool *front = arena_array(&a, n + 1, sizeof *front), up = higher_better(v, n, o->metric);
-    for (size_t i = 0; i < n; i++) {
-        money_bill(&b[i], &v[i], o->prices, o->nprices);
-        cost[i] = money_dear(&b[i]);
-        quality[i] = money_quality(&v[i], o->metric);
-        bad[i] = up ? -quality[i] : quality[i];
-    }
-    money_front(cost, bad, n, front);
-    table_of_runs(v, b, front, n, o, f, out, &a);
-    if (f != TABLE_CSV) {
-        buf_printf(
-            out,
-            "front: no other run here is at most as dear (with evaluation) and at least as good "
-            "(%s); prices of different currencies are not converted\n",
-            o->metric);
-        table_of_segments(v, n, f, out, &a);
-        table_of_loss(v, b, n, o, f, out, &a);
-        table_of_scaling(v, b, n, f, out, &a);
-        line_of_batch(v, quality, n, o, out, &a);
-    }
+    struct billed x = money_bills(v, n, o, &a);
+    table_of_runs(v, x.bill, x.front, n, o, f, out, &a);
+    buf_printf(out,
+               "front: no other run here is at most as dear (with evaluation) and at least as good "
+               "(%s); prices of different currencies are not converted\n",
+               o->metric);
+    table_of_segments(v, n, o, f, out, &a);
+    table_of_loss(v, x.bill, n, o, f, out, &a);
+    table_of_scaling(v, x.bill, n, f, out, &a);
+    line_of_batch(v, x.quality, n, o, out, &a);
     arena_release(&a);
 }

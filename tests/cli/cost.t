@@ -29,7 +29,18 @@ ok "with all of the series eight more runs stand at batch 96" grep -q 'over 13 r
 ok "without nll_token the first primary metric stands beside the cost" grep -q ' bits_byte  front' <("$ASSAY" cost "$tmp/bits.msgpack")
 "$ASSAY" cost "$tmp/series/series-baseline" --price a=b > "$tmp/out" 2>&1
 is $? 2 "a price that is none is refused"
-is "$("$ASSAY" cost "$tmp/series" --format csv | awk -F, 'NF != 15' | wc -l)" 0 "csv: 15 columns in each line, and nothing else"
+"$ASSAY" cost "$tmp"/series/series-8x* "$tmp/series/series-3090-fineweb" --format csv > "$tmp/csv"
+"$ASSAY" cost "$tmp"/series/series-8x* "$tmp/series/series-3090-fineweb" --format json > "$tmp/json"
+is "$(python3 - "$tmp" <<'PY'
+import csv, json, sys
+rows = list(csv.DictReader(open(sys.argv[1] + "/csv", newline="")))
+doc = json.load(open(sys.argv[1] + "/json"))
+print(len(rows), len(doc["runs"]), {len(r) for r in rows}, rows[0]["currency"], round(float(rows[0]["cost_train"]), 4) > 0)
+same = all((r[k] == "") == (j[k] is None) and (r[k] == "" or isinstance(j[k], str) or abs(float(r[k]) - j[k]) <= 1e-9 * abs(j[k])) for r, j in zip(rows, doc["runs"]) for k in r if k not in ("front", "nll_token"))
+print(same, any("" in r.values() for r in rows), not any("-" == c or "%" in c for r in rows for c in r.values()), doc["metric"], sum(j["front"] for j in doc["runs"]), doc["batch_size"]["optimum"] > 90)
+PY
+)" "5 5 {23} USD True
+True True True nll_token 1 True" "csv and json: the same numbers as they are, unknown ones empty or null, with the currency"
 # ---- where the series says otherwise
 "$ASSAY" result --from pipelines/reference/series.jsonl --disagreements --format md > "$tmp/out"
 is "$? $(grep -c '^|' "$tmp/out")" "0 17" "its disagreements with our formulas are printed by name"
@@ -97,6 +108,16 @@ PY
 is "$(sed -n 1p "$tmp/out")" "['a', 'b'] [1, 2] [1, 62] True" "two segments, every token in one of them"
 is "$(sed -n 2p "$tmp/out")" "True True True False" "each at its machine's price; validation timed; billed not guessed"
 ok "cost shows the segments" grep -q 'Segments of runs that moved' <("$ASSAY" cost "$tmp/runs/t")
+"$ASSAY" cost "$tmp/runs/t" --price a=7200 --format json > "$tmp/json"
+is "$(python3 - "$tmp/json" <<'PY'
+import json, sys
+r = json.load(open(sys.argv[1]))["runs"][0]
+print([round(s["money"] / s["seconds"], 6) for s in r["segments"]], r["mfu"])
+PY
+)" "[2.0, 10.0] None" "--price reaches the segments; no MFU over two machines"
+a=$("$ASSAY" cost "$tmp/runs/t" | awk '$1 == "t" && $2 == "a" { print $6 }')
+ok "in the table too: $a" awk -v a="$a" -v b="$("$ASSAY" cost "$tmp/runs/t" --price a=36000 | awk '$1 == "t" && $2 == "a" { print $6 }')" 'BEGIN { exit !(b > a + .005 || (a == 0 && b > 0)) }'
+is "$("$ASSAY" compare "$tmp/runs" --list --columns timing.mfu --format csv | tail -1 | tr -d '\r')" "t," "nor in the list"
 before=$(cd "$tmp/runs/t" && find . -name '*manifest.json' | sort | xargs sha256sum)
 run HARDWARE_INI= SET=run.billed=12.5
 ok "billed, as the run file says" grep -q '"cost_billed":12.5' <("$ASSAY" cat "$tmp/runs/t/result.msgpack")

@@ -144,9 +144,28 @@ static void moved(void)
     r.hardware.price_hour = 36;
     money_bill(&b, &r, NULL, 0);
     CHECK_NEAR(b.train, 0.04 + 0.2 + 0.1 + 0.05, 1e-12, "the bill is the sum over machines");
+    double money, lost;
+    money_segment(&r, 1, NULL, 0, &money, &lost);
+    CHECK(money == v[1].money && lost == v[1].lost_money, "a segment's money is as it was kept");
     struct price p = {STR_LIT("small"), 7.2};
     money_bill(&b, &r, &p, 1);
     CHECK_NEAR(b.train, 0.08 + 0.2 + 0.1 + 0.05, 1e-12, "another price for one of them");
+    money_segment(&r, 0, &p, 1, &money, &lost);
+    CHECK_NEAR(money, 0.08, 1e-12, "and for its segment");
+    money_segment(&r, 1, &p, 1, &money, &lost);
+    CHECK(money == v[1].money && fabs(lost - 12 * 0.002) < 1e-12, "and for what it lost");
+    CHECK(money_moved(&r), "the run moved");
+    r.timing.mfu = 0.3;
+    r.hardware.peak_tflops = 1;
+    r.hardware.devices = 1;
+    r.config.model =
+        (struct model_config){.layers = 1, .heads = 1, .width = 8, .context = 8, .vocab = 8};
+    money_bill(&b, &r, NULL, 0);
+    CHECK(isnan(b.mfu), "its MFU is unknown, whatever was kept: two machines have no one peak");
+    for (size_t i = 0; i < 3; i++)
+        ((struct result_segment *)r.segments.v)[i].hardware = STR_LIT("big");
+    money_bill(&b, &r, NULL, 0);
+    CHECK(b.mfu == 0.3, "starts on machines of one kind have one");
     struct segment *again;
     size_t n;
     CHECK_INT(file_write_all(path_join(&A, dir, "segments.jsonl"),
