@@ -28,6 +28,7 @@ static const struct field verdict_fields[] = {
 static const struct field pass_fields[] = {
     {"number", FIELD_I64, AT(number), NULL, 1, 1e6, .help = "of the pass"},
     {"size", FIELD_I64, AT(size), NULL, 1, 1e6, .help = "answers in a question beside the anchors"},
+    {"questions", FIELD_I64, AT(questions), "0", 0, 9e15, .help = "of the whole pass; 0: unknown"},
     {"model", FIELD_STRS, AT(model), "", .help = "who was judged"},
     {"role", FIELD_STRS, AT(role), "", .help = "new, rejudged, anchor, reference or empty, each"},
     {"path", FIELD_STRS, AT(path), "", .help = "files of their responses"},

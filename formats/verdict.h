@@ -22,6 +22,7 @@ struct verdict_record {
 /* One pass of a panel (passes.msgpack): who was judged, with which answers. */
 struct panel_pass {
     int64_t number, size;                /* size: answers in a question beside the anchors */
+    int64_t questions;                   /* of the whole pass; 0: not recorded */
     struct strs model, role, path, hash; /* role: new, rejudged, anchor, reference, empty */
     struct str judge, prompt, items;     /* identity with decoding; hashes */
     struct str rest;

@@ -35,7 +35,8 @@ static const struct field fields[] = {
      .help = "ask for JSON by a schema, which constrains the judge; auto: for joint questions"},
     {"pairs", FIELD_ENUM, AT(pairs), "baseline", .choices = pair_names,
      .help = "pairwise: each against the baseline, or all pairs"},
-    {"baseline", FIELD_STR, AT(baseline), "", .help = "pairwise: a name; default: the first"},
+    {"baseline", FIELD_STR, AT(baseline), "",
+     .help = "pairwise, and a panel's report: a name; default: the first"},
     {"repeat", FIELD_I64, AT(repeat), "", 1, 1000,
      .help = "times everything is judged; 2 or more tell the judge's noise; else 1"},
     {"calibrate", FIELD_STR, AT(calibrate), "",
@@ -43,17 +44,17 @@ static const struct field fields[] = {
              "judge"},
     {"panel", FIELD_STR, AT(panel), "",
      .help = "folder of a panel: models judged together, in passes; instead of --out"},
-    {"panel_size", FIELD_I64, AT(panel_size), "4", 0, 24,
-     .help = "panel: answers in a question beside the anchors; 0: all"},
+    {"panel_size", FIELD_I64, AT(panel_size), "", 0, 24,
+     .help = "panel: answers in a question beside the anchors; 0: all; else 4"},
     {"anchors", FIELD_STRS, AT(anchors), "",
      .help = "panel: models in every question; default: two in the middle"},
-    {"rejudge", FIELD_STR, AT(rejudge), "3",
+    {"rejudge", FIELD_STR, AT(rejudge), "",
      .help = "panel: models of before in a pass with new ones, at least 3 for a link; all: a pass "
-             "with all"},
+             "with all; else 3"},
     {"sanity", FIELD_BOOL, AT(sanity), "true",
      .help = "panel: the reference and an empty answer are judged too"},
-    {"context", FIELD_I64, AT(context), "0", 0, 1e9,
-     .help = "panel: tokens of the judge's context, which questions must fit; 0: what it says"},
+    {"context", FIELD_I64, AT(context), "", 0, 1e9,
+     .help = "panel: tokens of the judge's context, which questions must fit; else what it says"},
     {"dry_run", FIELD_BOOL, AT(dry_run), "false",
      .help = "say how many questions there are and what they cost, and ask nothing"},
     {"concurrency", FIELD_I64, AT(concurrency), "", 1, 1024, .help = "requests at once; else 4"},
@@ -117,6 +118,38 @@ static void take_options(struct judge_config *c, const struct options *o)
         c->price = o->price;
 }
 
+/* An option that would be ignored is refused. */
+static int check_panel(const struct options *o, struct err *e)
+{
+    const char *none = o->calibrate.n                                  ? "--calibrate"
+                       : o->protocol == JUDGE_PAIRWISE                 ? "--protocol pairwise"
+                       : o->pairs != PAIRS_BASELINE                    ? "--pairs"
+                       : o->repeat != FIELD_NONE_I64 && o->repeat != 1 ? "--repeat"
+                                                                       : NULL;
+    return none ? err_code(e, EXIT_USAGE,
+                           "%s has no meaning with --panel: a panel asks joint questions, once a "
+                           "pass",
+                           none)
+                : 0;
+}
+
+static int check_plain(const struct options *o, struct err *e)
+{
+    const char *panel = o->panel_size != FIELD_NONE_I64 ? "--panel-size"
+                        : o->anchors.n                  ? "--anchors"
+                        : o->rejudge.n                  ? "--rejudge"
+                        : o->context != FIELD_NONE_I64  ? "--context"
+                        : !o->sanity                    ? "--no-sanity"
+                                                        : NULL;
+    const char *pairs = o->protocol == JUDGE_PAIRWISE ? NULL
+                        : o->pairs != PAIRS_BASELINE  ? "--pairs"
+                        : o->baseline.n               ? "--baseline"
+                                                      : NULL;
+    if (panel)
+        return err_code(e, EXIT_USAGE, "%s is an option of panels: give --panel DIR", panel);
+    return pairs ? err_code(e, EXIT_USAGE, "%s is an option of --protocol pairwise", pairs) : 0;
+}
+
 static int check(const struct options *o, struct err *e)
 {
     if (o->sets.n && !o->config.n)
@@ -126,7 +159,9 @@ static int check(const struct options *o, struct err *e)
     if (!o->panel.n == !o->out.n)
         return err_code(e, EXIT_USAGE, "give --out DIR, or --panel DIR");
     if (o->panel.n)
-        return 0;
+        return check_panel(o, e);
+    if (check_plain(o, e))
+        return -1;
     if (!o->calibrate.n && !o->items.n)
         return err_code(e, EXIT_USAGE, "--items is missing");
     if (!o->calibrate.n && !o->responses.n)
@@ -143,11 +178,16 @@ static int run_panel(const struct options *o, const struct judge_job *j, struct 
                           .anchors = o->anchors,
                           .size = o->panel_size,
                           .context = o->context,
+                          .seed = o->seed,
+                          .max_tokens = o->max_tokens,
+                          .temperature = o->temperature,
+                          .prompt = o->prompt,
                           .sanity = o->sanity,
-                          .rejudge = -1,
+                          .rejudge = o->rejudge.n ? -1 : 3,
                           .baseline = o->baseline,
                           .judge = *j};
-    if (!str_eqz(o->rejudge, "all") && (str_i64(o->rejudge, &p.rejudge) || p.rejudge < 0))
+    if (o->rejudge.n && !str_eqz(o->rejudge, "all") &&
+        (str_i64(o->rejudge, &p.rejudge) || p.rejudge < 0))
         return err_code(e, EXIT_USAGE, "--rejudge is a number or all, not %.*s",
                         STR_ARG(o->rejudge));
     if (!o->prompt.n)

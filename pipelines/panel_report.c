@@ -33,13 +33,16 @@ static struct estimate mean_of(const struct panel_table *t, const double *v, siz
     return e;
 }
 
-/* In whichever pass holds both, else linked between their newest ones. */
+/* No interval: one of the passes is not whole, so its items are those that came first. */
+static const char partial[] = "a pass is unfinished";
+
+/* In whichever whole pass holds both, else linked between their newest ones. */
 static struct estimate difference(const struct panel_table *t, size_t a, size_t b, int32_t pass[2])
 {
     pass[0] = panel_newest(t, a);
     pass[1] = panel_newest(t, b);
     for (int32_t p = (int32_t)t->passes - 1; p >= 0; p--)
-        if (!isnan(mean_of(t, t->d, (size_t)p, a).value) &&
+        if ((t->whole[p] || t->passes == 1) && !isnan(mean_of(t, t->d, (size_t)p, a).value) &&
             !isnan(mean_of(t, t->d, (size_t)p, b).value)) {
             pass[0] = pass[1] = p;
             break;
@@ -51,7 +54,18 @@ static struct estimate difference(const struct panel_table *t, size_t a, size_t 
         all.d = t->d;
         return link_difference(&all, pass[0], (int32_t)a, pass[1], (int32_t)b, 0.95);
     }
-    return link_difference(&t->link, pass[0], (int32_t)a, pass[1], (int32_t)b, 0.95);
+    struct estimate x = link_difference(&t->link, pass[0], (int32_t)a, pass[1], (int32_t)b, 0.95);
+    if (!t->whole[pass[0]] || !t->whole[pass[1]]) {
+        x.se = x.lo = x.hi = x.p = NAN;
+        x.why = partial;
+    }
+    return x;
+}
+
+static const char *why_no_link(const struct panel_table *t, size_t p, size_t q,
+                               const struct link *k)
+{
+    return t->whole[p] && t->whole[q] ? k->why : partial;
 }
 
 static const char *kind_of(const struct panel_table *t, size_t m)
@@ -75,9 +89,7 @@ static void print_sanity(const struct panel_table *t, size_t p, FILE *to)
     double best = -INFINITY, worst = INFINITY, top = NAN, bottom = NAN;
     for (size_t i = 0; i < t->pass[p].model.n; i++) {
         struct str role = t->pass[p].role.v[i];
-        size_t m = 0;
-        while (!str_eq(t->model[m], t->pass[p].model.v[i]))
-            m++;
+        size_t m = (size_t)t->at[p][i];
         double v = mean_of(t, t->value, p, m).value;
         if (str_eqz(role, "reference"))
             top = v;
@@ -96,22 +108,55 @@ static void print_sanity(const struct panel_table *t, size_t p, FILE *to)
             p + 1, top, best, worst, bottom, good ? "" : ": NOT in this order, do not trust it");
 }
 
+static int64_t questions(const struct panel_table *t, size_t p)
+{
+    int64_t n = 0;
+    for (int i = 0; outcome_names[i]; i++)
+        n += t->outcome[p][i];
+    return n;
+}
+
+/* What came of the questions of each pass. */
+static void print_passes(const struct panel_table *t, FILE *to)
+{
+    for (size_t p = 0; p < t->passes; p++) {
+        fprintf(to, "pass %zu: %lld of %lld questions scored", p + 1,
+                (long long)t->outcome[p][OUTCOME_SCORED], (long long)questions(t, p));
+        for (int i = 1; outcome_names[i]; i++)
+            if (t->outcome[p][i])
+                fprintf(to, ", %lld %s", (long long)t->outcome[p][i], outcome_names[i]);
+        fputs(t->whole[p] ? "\n" : "; UNFINISHED: the same command goes on\n", to);
+    }
+}
+
+/* What the mean would be if what has no value had got the lowest or the highest score. */
+static void put_bounds(const struct panel_table *t, const struct estimate *raw, double lo,
+                       double hi, FILE *to)
+{
+    double n = (double)raw->n, lack = (double)t->items - n, all = n + lack;
+    if (lack > 0 && isfinite(lo))
+        fprintf(to, " (between %.2f and %.2f if all had a score)",
+                (raw->value * n + lo * lack) / all, (raw->value * n + hi * lack) / all);
+}
+
 static void print_links(const struct panel_table *t, FILE *to)
 {
     for (size_t p = 0; p + 1 < t->passes; p++)
         for (size_t q = p + 1; q < t->passes; q++) {
             struct link k = link_passes(&t->link, (int32_t)p, (int32_t)q);
             fprintf(to, "link of pass %zu and %zu: ", p + 1, q + 1);
-            if (k.why)
-                fprintf(to, "not supported: %s (--rejudge all asks about all of them anew)\n",
-                        k.why);
+            const char *why = why_no_link(t, p, q, &k);
+            if (why)
+                fprintf(to, "not supported: %s%s\n", why,
+                        why == partial ? "" : " (--rejudge all asks about all of them anew)");
             else
                 fprintf(to, "adds sd %.2f (df %.1f, from %d models judged in both)\n", k.sd, k.df,
                         k.rejudged);
         }
 }
 
-int panel_print(const struct panel_table *t, struct str baseline, FILE *to, struct err *e)
+int panel_print(const struct panel_table *t, struct str baseline, double lo, double hi, FILE *to,
+                struct err *e)
 {
     ptrdiff_t base = -1;
     if (!t->passes)
@@ -132,8 +177,10 @@ int panel_print(const struct panel_table *t, struct str baseline, FILE *to, stru
         }
         struct estimate raw = mean_of(t, t->value, (size_t)p, m),
                         d = mean_of(t, t->d, (size_t)p, m);
-        fprintf(to, " pass %d, %lld of %zu items, mean %.2f, from the anchors", p + 1,
-                (long long)raw.n, t->items, raw.value);
+        fprintf(to, " pass %d%s, %lld of %zu items, mean %.2f", p + 1,
+                t->whole[p] ? "" : " (unfinished)", (long long)raw.n, t->items, raw.value);
+        put_bounds(t, &raw, lo, hi, to);
+        fprintf(to, ", from the anchors");
         put_estimate(to, &d);
         if ((ptrdiff_t)m != base) {
             struct estimate x = difference(t, (size_t)base, m, pass);
@@ -144,6 +191,7 @@ int panel_print(const struct panel_table *t, struct str baseline, FILE *to, stru
         }
         fputc('\n', to);
     }
+    print_passes(t, to);
     for (size_t p = 0; p < t->passes; p++)
         print_sanity(t, p, to);
     print_links(t, to);
@@ -153,11 +201,10 @@ int panel_print(const struct panel_table *t, struct str baseline, FILE *to, stru
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static int write_scores(const struct panel_table *t, const char *dir, size_t p, size_t m,
-                        struct stage *st, struct arena *a, struct err *e)
+                        struct str name, struct stage *st, struct arena *a, struct err *e)
 {
     struct score *v = arena_array(a, t->items + 1, sizeof *v);
-    const char *path =
-        arena_printf(a, "%s/scores/%zu/%.*s.msgpack", dir, p + 1, STR_ARG(t->model[m]));
+    const char *path = arena_printf(a, "%s/scores/%zu/%.*s.msgpack", dir, p + 1, STR_ARG(name));
     for (size_t i = 0; i < t->items; i++) {
         double x = panel_at(t, t->value, p, m, i);
         v[i] = (struct score){.item = t->item[i],
@@ -188,14 +235,16 @@ int panel_write(const struct panel_table *t, const char *dir, struct stage *st, 
     struct json *list = json_arr(), *links = json_arr();
     int rc = 0;
     for (size_t p = 0; p < t->passes; p++)
-        for (size_t m = 0; m < t->models && rc == 0; m++) {
+        for (size_t i = 0; i < t->pass[p].model.n && rc == 0; i++) {
+            size_t m = (size_t)t->at[p][i];
             struct estimate raw = mean_of(t, t->value, p, m), d = mean_of(t, t->d, p, m);
             if (isnan(raw.value))
                 continue;
-            rc = write_scores(t, dir, p, m, st, a, e);
+            rc = write_scores(t, dir, p, m, t->pass[p].model.v[i], st, a, e);
             struct json *o = json_obj();
             json_put(o, "name", json_of_str(t->model[m]));
             json_put(o, "pass", json_of_int((int64_t)p + 1));
+            json_put(o, "answers", json_of_str(t->pass[p].hash.v[i]));
             json_put(o, "anchor", json_of_bool(t->is_anchor[m]));
             json_put(o, "sanity", json_of_bool(t->is_sanity[m]));
             json_put(o, "mean", json_estimate(&raw));
@@ -212,9 +261,10 @@ int panel_write(const struct panel_table *t, const char *dir, struct stage *st, 
             json_put(o, "rejudged", json_of_int(k.rejudged));
             json_put(o, "sd", json_of_num(k.sd));
             json_put(o, "df", json_of_num(k.df));
-            json_put(o, "supported", json_of_bool(!k.why));
-            if (k.why)
-                json_put(o, "why", json_of_z(k.why));
+            const char *why = why_no_link(t, p, q, &k);
+            json_put(o, "supported", json_of_bool(!why));
+            if (why)
+                json_put(o, "why", json_of_z(why));
             json_push(links, o);
         }
     stage_fact(st, "models", list);

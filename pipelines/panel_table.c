@@ -50,6 +50,7 @@ struct seen {
     size_t item;
     struct strs shown;
     double *value;
+    int outcome;
 };
 
 struct reader {
@@ -57,6 +58,7 @@ struct reader {
     struct map models, items, keys;
     struct seen *v;
     size_t cap;
+    double max_failed, inverse, full; /* sum of 1 / different anchors, over full questions */
 };
 
 static double *cell(const struct panel_table *t, double *v, size_t pass, size_t model, size_t item)
@@ -83,16 +85,22 @@ static void take(struct reader *r, const struct verdict_record *x)
             r->v = mem_grow(r->v, r->cap * sizeof *r->v);
         }
         struct seen *s = &r->v[at];
-        *s = (struct seen){x->pass, map_add(&r->items, str_copy(a, x->item), 0, NULL), {0}, NULL};
+        *s = (struct seen){.pass = x->pass,
+                           .item = map_add(&r->items, str_copy(a, x->item), 0, NULL)};
         for (size_t i = 0; i < x->shown.n; i++)
             strs_push(&s->shown, str_copy(a, x->shown.v[i]), a);
         s->value = arena_array(a, x->value.n, sizeof *s->value);
         for (size_t i = 0; i < x->value.n; i++)
             s->value[i] = NAN;
     }
-    for (size_t i = 0; i < x->value.n && i < r->v[at].shown.n; i++)
-        if (isnan(r->v[at].value[i]))
-            r->v[at].value[i] = x->value.v[i];
+    struct seen *s = &r->v[at];
+    size_t have = 0;
+    for (size_t i = 0; i < x->value.n && i < s->shown.n; i++) {
+        if (isnan(s->value[i]))
+            s->value[i] = x->value.v[i];
+        have += !isnan(s->value[i]);
+    }
+    s->outcome = have == s->shown.n ? OUTCOME_SCORED : x->outcome;
 }
 
 static int read_verdicts(struct reader *r, const char *path, struct err *e)
@@ -119,34 +127,61 @@ static int read_verdicts(struct reader *r, const char *path, struct err *e)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+/* A model is a name with its answers: other answers under an old name are another model. */
+static struct str model_key(struct arena *a, const struct panel_pass *p, size_t i)
+{
+    return str_printf(a, "%.*s\n%.*s", STR_ARG(p->model.v[i]), STR_ARG(p->hash.v[i]));
+}
+
+/* Older versions of a name carry the head of their hash. */
+static void name_models(struct reader *r)
+{
+    struct panel_table *t = r->t;
+    for (size_t m = 0; m < t->models; m++) {
+        struct str hash = r->models.key[m], name = str_cut(&hash, '\n');
+        t->model[m] = name;
+        for (size_t k = m + 1; k < t->models; k++) {
+            struct str later = r->models.key[k];
+            if (str_eq(str_cut(&later, '\n'), name))
+                t->model[m] = str_printf(&t->arena, "%.*s@%.8s", STR_ARG(name), hash.p);
+        }
+    }
+}
+
 static void find_models(struct reader *r)
 {
     struct panel_table *t = r->t;
-    for (size_t p = 0; p < t->passes; p++)
-        for (size_t i = 0; i < t->pass[p].model.n; i++)
-            map_add(&r->models, t->pass[p].model.v[i], 0, NULL);
+    t->at = arena_array(&t->arena, t->passes + 1, sizeof *t->at);
+    for (size_t p = 0; p < t->passes; p++) {
+        const struct panel_pass *x = &t->pass[p];
+        t->at[p] = arena_array(&t->arena, x->model.n + 1, sizeof **t->at);
+        for (size_t i = 0; i < x->model.n; i++)
+            t->at[p][i] = (int32_t)map_add(&r->models, model_key(&t->arena, x, i), 0, NULL);
+    }
     t->models = r->models.n;
-    t->model = arena_array(&t->arena, t->models, sizeof *t->model);
-    t->is_anchor = arena_array(&t->arena, t->models, sizeof *t->is_anchor);
-    t->is_sanity = arena_array(&t->arena, t->models, sizeof *t->is_sanity);
-    for (size_t m = 0; m < t->models; m++)
-        t->model[m] = r->models.key[m];
+    t->model = arena_array(&t->arena, t->models + 1, sizeof *t->model);
+    t->is_anchor = arena_array(&t->arena, t->models + 1, sizeof *t->is_anchor);
+    t->is_sanity = arena_array(&t->arena, t->models + 1, sizeof *t->is_sanity);
+    name_models(r);
     for (size_t i = 0; t->passes && i < t->pass[0].model.n; i++) {
         struct str role = t->pass[0].role.v[i];
-        ptrdiff_t m = map_find(&r->models, t->pass[0].model.v[i]);
+        int32_t m = t->at[0][i];
         t->is_anchor[m] = str_eqz(role, "anchor");
         t->anchors += t->is_anchor[m];
         t->is_sanity[m] = str_eqz(role, "reference") || str_eqz(role, "empty");
     }
 }
 
-/* Calls for each model that a shown name stands for. */
-static void each_model(struct reader *r, struct str names, void (*fn)(void *, size_t), void *ctx)
+/* Calls for each model that a name shown in a pass stands for. */
+static void each_model(struct reader *r, size_t pass, struct str names, void (*fn)(void *, size_t),
+                       void *ctx)
 {
+    const struct strs *in = &r->t->pass[pass].model;
     while (names.n) {
-        ptrdiff_t m = map_find(&r->models, str_cut(&names, ','));
-        if (m >= 0)
-            fn(ctx, (size_t)m);
+        struct str name = str_cut(&names, ',');
+        for (size_t i = 0; i < in->n; i++)
+            if (str_eq(in->v[i], name))
+                fn(ctx, (size_t)r->t->at[pass][i]);
     }
 }
 
@@ -155,6 +190,7 @@ struct adding {
     const struct seen *s;
     double v, base, *count, sum;
     int64_t anchors;
+    bool anchored; /* the answer at hand is an anchor's */
 };
 
 static void add_anchor(void *ctx, size_t m)
@@ -164,6 +200,7 @@ static void add_anchor(void *ctx, size_t m)
         return;
     x->sum += x->v;
     x->anchors++;
+    x->anchored = true;
 }
 
 /* Mean over the questions of one pass that show a model: values as they are, d beside its anchors. */
@@ -189,15 +226,23 @@ static void fill(struct reader *r)
         t->value[i] = t->d[i] = NAN;
     for (size_t k = 0; k < r->keys.n; k++) {
         struct adding x = {.t = t, .s = &r->v[k], .count = count};
+        size_t pass = (size_t)x.s->pass - 1;
+        double different = 0;
         for (size_t i = 0; i < x.s->shown.n; i++) {
             x.v = x.s->value[i];
-            each_model(r, x.s->shown.v[i], add_anchor, &x);
+            x.anchored = false;
+            each_model(r, pass, x.s->shown.v[i], add_anchor, &x);
+            different += x.anchored;
+        }
+        if (different > 0) {
+            r->inverse += 1 / different;
+            r->full++;
         }
         x.base = x.anchors == (int64_t)t->anchors && x.anchors ? x.sum / (double)x.anchors : NAN;
         for (size_t i = 0; i < x.s->shown.n; i++) {
             x.v = x.s->value[i];
             if (!isnan(x.v))
-                each_model(r, x.s->shown.v[i], add_value, &x);
+                each_model(r, pass, x.s->shown.v[i], add_value, &x);
         }
     }
     for (size_t i = 0; i < cells; i++)
@@ -206,6 +251,26 @@ static void fill(struct reader *r)
             t->d[i] /= count[i];
         }
     free(count);
+}
+
+/* Which passes are whole. */
+static void count_outcomes(struct reader *r)
+{
+    struct panel_table *t = r->t;
+    t->outcome = arena_array(&t->arena, t->passes + 1, sizeof *t->outcome);
+    t->whole = arena_array(&t->arena, t->passes + 1, sizeof *t->whole);
+    for (size_t p = 0; p < t->passes; p++)
+        t->outcome[p] = arena_array(&t->arena, OUTCOME_NOT_RUN + 1, sizeof **t->outcome);
+    for (size_t k = 0; k < r->keys.n; k++)
+        t->outcome[r->v[k].pass - 1][r->v[k].outcome]++;
+    for (size_t p = 0; p < t->passes; p++) {
+        int64_t *n = t->outcome[p], all = t->pass[p].questions, asked = 0;
+        for (int i = 0; i < OUTCOME_NOT_RUN; i++)
+            asked += n[i];
+        n[OUTCOME_NOT_RUN] = all > asked ? all - asked : 0;
+        t->whole[p] = all <= asked && (double)(asked - n[OUTCOME_SCORED]) <=
+                                          r->max_failed * (double)(all ? all : asked);
+    }
 }
 
 static void find_clusters(struct panel_table *t, const struct reader *r, const struct items *items)
@@ -232,13 +297,17 @@ static void find_clusters(struct panel_table *t, const struct reader *r, const s
 }
 
 /* Links see models only: no anchors, no sanity answers. Their rows are blanked in a copy. */
-static void make_link(struct panel_table *t)
+static void make_link(struct panel_table *t, double anchors)
 {
     size_t cells = t->passes * t->models * t->items;
     double *d = arena_array(&t->arena, cells + 1, sizeof *d);
     memcpy(d, t->d, cells * sizeof *d);
-    t->link = (struct link_table){(int32_t)t->passes, (int32_t)t->models, (int32_t)t->anchors,
-                                  t->items,           t->cluster,         d};
+    t->link = (struct link_table){.passes = (int32_t)t->passes,
+                                  .models = (int32_t)t->models,
+                                  .anchors = anchors,
+                                  .items = t->items,
+                                  .cluster = t->cluster,
+                                  .d = d};
     for (size_t p = 0; p < t->passes; p++)
         for (size_t m = 0; m < t->models; m++)
             for (size_t i = 0; (t->is_anchor[m] || t->is_sanity[m]) && i < t->items; i++)
@@ -246,9 +315,9 @@ static void make_link(struct panel_table *t)
 }
 
 int panel_table_load(struct panel_table *t, const char *dir, const struct items *items,
-                     struct err *e)
+                     double max_failed, struct err *e)
 {
-    struct reader r = {.t = t};
+    struct reader r = {.t = t, .max_failed = max_failed};
     *t = (struct panel_table){0};
     int rc = panel_passes(dir, &t->pass, &t->passes, &t->arena, e);
     if (rc == 0) {
@@ -262,8 +331,9 @@ int panel_table_load(struct panel_table *t, const char *dir, const struct items 
         t->value = arena_array(&t->arena, cells + 1, sizeof *t->value);
         t->d = arena_array(&t->arena, cells + 1, sizeof *t->d);
         fill(&r);
+        count_outcomes(&r);
         find_clusters(t, &r, items);
-        make_link(t);
+        make_link(t, r.full > 0 ? r.full / r.inverse : 0);
     }
     free(r.v);
     map_release(&r.models);
@@ -282,9 +352,10 @@ void panel_table_release(struct panel_table *t)
 
 int32_t panel_newest(const struct panel_table *t, size_t model)
 {
-    for (size_t p = t->passes; p-- > 0;)
-        for (size_t i = 0; i < t->items; i++)
-            if (!isnan(panel_at(t, t->value, p, model, i)))
-                return (int32_t)p;
+    for (int partial = 0; partial < 2; partial++)
+        for (size_t p = t->passes; p-- > 0;)
+            for (size_t i = 0; t->whole[p] != partial && i < t->items; i++)
+                if (!isnan(panel_at(t, t->value, p, model, i)))
+                    return (int32_t)p;
     return -1;
 }

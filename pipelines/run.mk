@@ -97,6 +97,7 @@ endif
 
 judge: $(TOOL) ## PANEL=p RUNS="a b" JUDGE=spec: the answers of several runs judged together; changes no run
 	@test -n "$(PANEL)" || { echo 'which panel? PANEL=name RUNS="a b" JUDGE=openai:gpt-5.5' >&2; exit 2; }
+	@case '$(PANEL)' in */*|.*|-*|*' '*) echo 'PANEL=$(PANEL) is no name of a panel: want one word without slashes, a folder in $(PANELS_DIR)/' >&2; exit 2;; esac
 	$(Q)$(if $(filter local,$(JUDGE)),bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT)) \
 	  bash pipelines/panel_runs.sh $(TOOL) $(PANELS_DIR)/$(PANEL) $(RUNS_DIR) "$(RUNS)" \
 	  $(patsubst %,--judge '%',$(if $(filter local,$(JUDGE)),$(LOCAL_SPEC),$(JUDGE))) $(PANEL_OPTIONS)

@@ -77,7 +77,7 @@ struct link link_passes(const struct link_table *t, int32_t p, int32_t q)
         xy += x[k.rejudged] * e.value;
         k.rejudged++;
     }
-    double r = k.rejudged, rho = 1 / (t->anchors + 1.0);
+    double r = k.rejudged, rho = 1 / (t->anchors + 1);
     if (t->anchors < 1) {
         k.why = "the passes have no anchors in common";
     } else if (k.rejudged < LINK_LEAST) {

@@ -10,7 +10,8 @@
  *   sd^2 = sum shift_m^2 / R           (their expectation is 0)
  * is the variance that a link adds. It includes the items' share of the shifts, so it errs on the
  * wide side. All shifts share the anchors' own, so they are correlated by rho = 1 / (anchors + 1),
- * and the sum of squares has df = R / (1 + (R - 1) rho^2). Fewer than 3 re-judged models: not
+ * and the sum of squares has df = R / (1 + (R - 1) rho^2). Equal answers of two anchors are one
+ * anchor: on the average (harmonic, over questions) that many stand in a question. Fewer than 3 re-judged models: not
  * supported. Misfit: if the shifts grow with the distance from the anchors (the judge stretches its
  * scale), differences of models far from the anchors would be biased: a slope through 0 that differs
  * from 0 at 5% is not supported either.
@@ -28,7 +29,8 @@ enum { LINK_LEAST = 3 }; /* re-judged models */
 
 /* d[pass][model][item]; NaN: not judged there. Anchors and sanity answers are no models here. */
 struct link_table {
-    int32_t passes, models, anchors;
+    int32_t passes, models;
+    double anchors; /* different ones */
     size_t items;
     const int32_t *cluster; /* [items], dense */
     double *d;

@@ -176,7 +176,7 @@ is "$(grep -c 'questions to ask.*EUR' "$tmp/err") $(($(asked) - before))" "1 0" 
 ok "and asks" quiet panel --rejudge all
 ok "then all are in one pass" says '^new3: pass 4.*from the baseline  +40.00 \['
 answers m1 99
-ok "other answers under an old name are refused" fails 2 'm1 has other answers than in pass 1' panel --responses "$tmp/m1.msgpack"
+ok "other answers under an old name are a new version" quiet panel --responses "$tmp/m1.msgpack"
 ok "another judge is another panel" fails 2 'another panel' panel --judge http://127.0.0.1:1/v1#x
 ok "a panel of one is refused" fails 2 'at least two' "$ASSAY" judge --panel "$tmp/one" --judge "$J" --items "$tmp/items.json" --responses "$tmp/good.msgpack"
 ok "so is one with a judge that is none" fails 2 'llama3' "$ASSAY" judge --panel "$tmp/one" --judge llama3 --items "$tmp/items.json" --responses "$tmp/good.msgpack" "$tmp/fair.msgpack"
@@ -200,6 +200,9 @@ touch "$tmp/log.before"
 ok "make judge: three runs in a panel" quiet make_judge PANEL=p RUNS="r3 r5 r2" JUDGE="$J"
 ok "with each run under its name" says '^r5.*: pass 1, 12 of 12 items, mean 66.00'
 ok "the runs are as they were" [ "$(find "$tmp/runs" -newer "$tmp/log.before" -type f | wc -l)" = 0 ]
+for bad in ../x a/b .. '-x'; do
+    ok "PANEL=$bad is no name" fails 2 'is no name of a panel' make_judge PANEL="$bad" RUNS="r3 r5" JUDGE="$J"
+done
 ok "a run without answers is named" fails 2 'run none has no answers' make_judge PANEL=q RUNS="none" JUDGE="$J"
 exec 7>&-
 done_testing
