@@ -416,6 +416,8 @@ static int load_one(struct records *r, const char *const *without, void *rec, st
         err_wrap(e, "%s: record at byte %zu", r->path, at);
     else if (record_unpack(r->schema, rec, without ? buf_str(&slim) : payload, a, e))
         err_wrap(e, "%s: record at byte %zu", r->path, at);
+    else if (r->at < r->map.n && all_zero(r->map.p + r->at, r->map.n - r->at))
+        rc = torn_tail(r, "only zeros", e); /* as behind the records of a journal: said once */
     else if (r->at < r->map.n)
         err_set(e, "%s: bytes behind its only record, from byte %zu on", r->path, r->at);
     else

@@ -158,8 +158,10 @@ int compare_runs(struct comparison *c, const struct result *runs, size_t n,
     *c = (struct comparison){.run = runs, .nruns = n, .o = *o};
     if (n == 0)
         return err_code(e, EXIT_USAGE, "no results were given");
-    while (!o->first && c->baseline + 1 < n && runs[c->baseline].metrics.n == 0)
+    while (!o->first && c->baseline < n && runs[c->baseline].metrics.n == 0)
         c->baseline++; /* the first that was measured */
+    if (c->baseline == n)
+        c->baseline = 0;
     if (o->baseline) {
         c->baseline = 0;
         while (c->baseline < n && !str_eqz(runs[c->baseline].run, o->baseline))

@@ -140,6 +140,10 @@ void export_flatten(struct flat *f, const struct result *r, struct arena *a)
         x.start = export_time(r->ended);
     if (isnan(x.start))
         x.start = 0;
+    f->start = x.start;
+    const struct result_segment *first = r->segments.v; /* of a run that went on: its first start */
+    if (r->segments.n && export_time(first->started) < f->start)
+        f->start = export_time(first->started);
     const struct result_curve *c = &r->curve;
     if (c->loss.n == c->step.n)
         add_curve(&x, c, "train/loss", c->loss.v, NULL);

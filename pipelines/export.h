@@ -26,6 +26,7 @@ struct flat {
     size_t n;
     struct strs param, value; /* section.key and its text */
     struct strs tag, tag_value;
+    double start;  /* of the run, in seconds since 1970; 0: unknown */
     char hash[65]; /* SHA-256 of points and parameters */
 };
 /* In the arena. Points are ordered by key, then step. */

@@ -273,7 +273,8 @@ static int create_run(struct server *s, const char *exp, const struct result *r,
 {
     struct json *q = object("experiment_id", json_of_z(exp)), *tags = json_arr(), *reply;
     json_put(q, "run_name", json_of_str(r->run));
-    json_put(q, "start_time", json_of_int((int64_t)(f->n ? f->v[0].wall * 1e3 : 0)));
+    if (f->start > 0)
+        json_put(q, "start_time", json_of_int((int64_t)llround(f->start * 1e3)));
     json_push(tags, tag("assay.run", r->run));
     json_push(tags, tag("assay.content", str_z(f->hash)));
     json_put(q, "tags", tags);
@@ -431,6 +432,21 @@ static int put_artifact(struct server *s, const struct remote *m, const char *na
     return rc;
 }
 
+/* "killed at step 5" and the like have MLflow's five words. */
+static const char *status_of(const struct result *r)
+{
+    static const struct {
+        const char *begins, *word;
+    } words[] = {{"failed", "FAILED"},         {"killed", "KILLED"},
+                 {"incomplete", "KILLED"},     {"running", "RUNNING"},
+                 {"not trained", "SCHEDULED"}, {"no result yet: fine-tuning failed", "FAILED"},
+                 {"no result yet", "RUNNING"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_starts(r->status, words[i].begins))
+            return words[i].word;
+    return "FINISHED";
+}
+
 static int finish(struct server *s, const struct remote *m, const struct result *r,
                   const struct flat *f, struct err *e)
 {
@@ -438,14 +454,11 @@ static int finish(struct server *s, const struct remote *m, const struct result 
     double end = 0;
     for (size_t i = 0; i < f->n; i++)
         end = fmax(end, f->v[i].wall);
-    const char *status = str_eqz(r->status, "failed")          ? "FAILED"
-                         : str_eqz(r->status, "killed")        ? "KILLED"
-                         : str_eqz(r->status, "running")       ? "RUNNING"
-                         : str_starts(r->status, "incomplete") ? "KILLED"
-                                                               : "FINISHED";
+    const char *status = status_of(r);
     json_push(tags, tag("assay.complete", STR_LIT("1")));
     json_put(q, "status", json_of_z(status));
-    json_put(q, "end_time", json_of_int((int64_t)llround(end * 1e3)));
+    if (end > 0 && strcmp(status, "RUNNING") != 0)
+        json_put(q, "end_time", json_of_int((int64_t)llround(end * 1e3)));
     if (call(s, "runs/update", q, NULL, e)) {
         json_free(tags);
         return -1;

@@ -17,6 +17,7 @@
 #include "pipelines/money.h"
 #include "pipelines/query.h"
 #include "trainer/gpt2.h"
+#include "trainer/segments.h"
 
 static const char *const bulk[] = {"curve",       "inputs",      "metrics.ids", "metrics.cluster",
                                    "metrics.num", "metrics.den", NULL};
@@ -145,7 +146,8 @@ static void last_step(struct result *r, const char *path)
         stream_close(s);
 }
 
-/* "failed at step 7: the sentence" of a stage's folder; NULL: it did not fail. */
+/* "failed at step 7: the sentence" of a stage's folder; NULL: it did not fail. Step 0: before its first was
+ * done, or before it went on. */
 static const char *failure(const char *dir, struct arena *a)
 {
     struct buf text = {0};
@@ -154,9 +156,11 @@ static const char *failure(const char *dir, struct arena *a)
     if (!file_exists(path) || file_read(path, &text, 1 << 16, &ignored) != 0)
         goto out;
     struct json *j = json_parse(buf_str(&text), &ignored);
+    int64_t step = j ? json_int(json_get(j, "step"), 0) : 0;
     if (j)
-        out = arena_printf(a, "failed at step %lld: %.*s",
-                           (long long)json_int(json_get(j, "step"), 0),
+        out = arena_printf(a, "failed %s: %.*s",
+                           step ? arena_printf(a, "at step %lld", (long long)step)
+                                : "before its first step",
                            STR_ARG(json_str(json_get(j, "sentence"))));
     json_free(j);
 out:
@@ -203,6 +207,10 @@ static int read_unfinished(const char *dir, struct result *r, struct arena *a, s
     r->tags = r->config.about.tags;
     r->seed = r->config.train.seed;
     r->parameters = parameters_of(&r->config);
+    struct segment *starts;
+    size_t n;
+    if (segments_read(pretrain, &starts, &n, a, &(struct err){0}) == 0 && n)
+        r->started = starts[0].started;
     bool began = file_exists(metrics);
     const char *failed = failure(pretrain, a), *tuning = tuning_failure(dir, a);
     if (began)
@@ -212,6 +220,9 @@ static int read_unfinished(const char *dir, struct result *r, struct arena *a, s
                            : STR_LIT("no result yet: trained, not evaluated");
     else if (began && is_locked(metrics))
         r->status = str_printf(a, "running, step %lld", (long long)r->steps);
+    else if (failed && r->steps && str_starts(str_z(failed), "failed before its first step"))
+        r->status = str_printf(a, "failed after step %lld%s", (long long)r->steps,
+                               failed + strlen("failed before its first step"));
     else if (failed)
         r->status = str_z(failed);
     else if (began)

@@ -76,6 +76,8 @@ is "$rc $("$ASSAY" cat "$tmp/runs/c/result.notes.msgpack" | wc -l)" "0 8" "eight
 compare
 is $? 0 "a comparison of all" || cat "$tmp/err"
 ok "its baseline is the first that was measured" grep -q '^4 runs against a$' "$tmp/out"
+"$ASSAY" compare "$tmp/un" > "$tmp/keep" 2>&1
+ok "or the first, when none was" grep -q '^2 runs against sized$' "$tmp/keep" || sed 's/^/# /' "$tmp/keep"
 ok "the killed run was not measured" grep -qE '^ *killed .*not measured' "$tmp/out"
 ok "options that differ" grep -qE 'train.lr +0.001 +0.001 +0.002' "$tmp/out"
 ok "what the items could show" grep -q 'these items show a difference of 0.0[0-9]* with 80% power' "$tmp/out"

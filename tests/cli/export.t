@@ -113,7 +113,7 @@ print(len(points), len({(m["key"], m["step"]) for m in points}), max(len(b.get("
 print([m for m in points if m["key"] == "train/loss"][3], [m["value"] for m in points if m["key"] == "eval/instruct/acc_exact"])
 print(tags["assay.complete"], list(batches[-1]) == ["run_id", "tags"], tags["assay.tag.quick"], tags["mlflow.note.content"] == "two\nlines")
 print([path(x).split("/")[-1] for x in log if x["method"] == "PUT"], [len(x["body"]) > 100 for x in log if x["method"] == "PUT"])
-print(body([x for x in log if path(x) == "runs/update"][0]))
+print(body([x for x in log if path(x) == "runs/create"][0])["start_time"], body([x for x in log if path(x) == "runs/update"][0]))
 print(all("Authorization: Basic bWU6czNjcmV0" in x["headers"] for x in log))
 PY
 cat > "$tmp/want" <<'TXT'
@@ -122,7 +122,7 @@ experiments/get-by-name?experiment_name=my%20runs {'name': 'my runs'}
 {'key': 'train/loss', 'value': 1e-30, 'timestamp': 1796035493500, 'step': 4} ['NaN']
 1 True 1 True
 ['result.msgpack', 'report.html'] [True, False]
-{'run_id': 'abc', 'status': 'FINISHED', 'end_time': 1796035493500}
+1796035492000 {'run_id': 'abc', 'status': 'FINISHED', 'end_time': 1796035493500}
 True
 TXT
 ok "experiment, run, points with steps, parameters in batches, tags, artefacts; complete is said last" diff "$tmp/want" "$tmp/seen"
@@ -132,6 +132,20 @@ import json, sys
 for l in open(sys.argv[1] + "/log.jsonl"):
     x = json.loads(l)
     if x["path"].endswith("runs/create"): print([t["value"] for t in json.loads(x["body"])["tags"] if t["key"] == "assay.content"][0])' "$tmp")
+
+# ---- runs without a result
+mkdir -p "$tmp/k/dead/pretrain" "$tmp/k/bad/pretrain" "$tmp/k/new"
+for r in dead bad new; do printf '[train]\nseed = 1\n' > "$tmp/k/$r/run.ini"; done
+echo '{"step":5,"tokens":50,"seconds":2}' > "$tmp/k/dead/pretrain/metrics.jsonl"
+echo '{"step":0,"host":"h","started":"2026-11-30T10:44:52Z","hardware":{}}' > "$tmp/k/dead/pretrain/segments.jsonl"
+echo '{"step":0,"sentence":"no device"}' > "$tmp/k/bad/pretrain/failed.json"
+serve "$tmp/new"
+"$ASSAY" export --to mlflow --url "http://127.0.0.1:$port" "$tmp/k" > "$tmp/out" 2> "$tmp/err"
+is "$? $(python3 -c '
+import json, sys
+log = [json.loads(l) for l in open(sys.argv[1] + "/log.jsonl")]
+b = lambda end, key: [json.loads(x["body"]).get(key) for x in log if x["path"].endswith(end)]
+print(b("runs/create", "run_name"), b("runs/create", "start_time"), b("runs/update", "status"))' "$tmp")" "0 ['bad', 'dead', 'new'] [None, 1796035492000, None] ['FAILED', 'KILLED', 'SCHEDULED']" "one that was killed at a step is KILLED, one that failed FAILED, one that did not begin SCHEDULED" || sed 's/^/# /' "$tmp/err"
 
 there() { # content complete: a server that has the run
     sed "s|^on POST $api/runs/search|&\nbody {\"runs\": [{\"info\": {\"run_id\": \"abc\", \"artifact_uri\": \"mlflow-artifacts:/7/abc/artifacts\"}, \"data\": {\"tags\": [{\"key\": \"assay.run\", \"value\": \"golden\"}, {\"key\": \"assay.content\", \"value\": \"$1\"}, {\"key\": \"assay.complete\", \"value\": \"$2\"}]}}]}\n#|" "$tmp/new" | sed '/^#/{N;s/.*//}'

@@ -118,6 +118,18 @@ has list.txt "failed at step [0-9]*: .*$(sed -n 's/^train: //p' err.txt | tail -
 train runs/f/pretrain 2>err.txt && [ ! -e runs/f/pretrain/failed.json ] && same whole runs/f/pretrain
 ok $? "and goes on to the same bytes, without the mark"
 
+# A run whose training could not even begin is a failed one too, and says why.
+mkdir -p runs/g
+cp run.ini runs/g/run.ini
+train runs/g/pretrain --set train.backend=nosuch 2>err.txt
+"$assay" compare --list runs >list.txt
+has list.txt "^g .*failed before its first step: no backend is named .nosuch." "a device that is not there: listed as failed"
+"$assay" train --quiet --config run.ini --shards nosuch --out runs/g/pretrain 2>err.txt
+"$assay" compare --list runs >list.txt
+has list.txt "^g .*failed before its first step: $(sed -n 's/^train: //p' err.txt | tail -1 | cut -c1-30)" "so is one that was refused before"
+train runs/g/pretrain 2>err.txt && [ ! -e runs/g/pretrain/failed.json ] && same whole runs/g/pretrain
+ok $? "and it can begin"
+
 # What is refused leaves nothing.
 before=$(ls -A shards)
 train shards 2>err.txt

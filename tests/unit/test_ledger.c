@@ -167,9 +167,16 @@ static void unfinished(void)
     struct err e = {0};
     file_write_all(at("e/run.ini"), STR_LIT("[run]\ntags = wip\n[train]\nseed = 9\n"), &e);
     CHECK_STR(left("status~not trained", ""), "e", "a run that did not begin");
+    file_write_all(at("e/pretrain/failed.json"),
+                   STR_LIT("{\"sentence\":\"no such device\",\"step\":0}"), &e);
+    CHECK_STR(left("status~^failed before its first step: no such device$", ""), "e",
+              "a run that failed before it could begin");
     file_write_all(
         at("e/pretrain/metrics.jsonl"),
         STR_LIT("{\"step\":1,\"tokens\":10}\n{\"step\":2,\"tokens\":20}\n{\"step\":3,\"to"), &e);
+    CHECK_STR(left("status~^failed after step 2: no such device$", ""), "e",
+              "or before it could go on");
+    unlink(at("e/pretrain/failed.json"));
     CHECK_STR(left("status~^killed at step 2$", ""), "e", "a run that was killed");
     CHECK_STR(left("tokens=20;seed=9;tags=wip", ""), "e", "with what it had reached");
     int fd = open(at("e/pretrain/metrics.jsonl"), O_RDWR);

@@ -458,6 +458,18 @@ static void test_artefact(void)
     CHECK(record_save(path, &item_schema, &in, &e) == 0 &&
               record_load(path, &item_schema, &out, &a, &e) == 0 && str_eqz(out.id, "q"),
           "one struct is saved and loaded");
+    struct buf b = {0};
+    file_read(path, &b, 0, &e);
+    for (int i = 0; i < 40; i++)
+        buf_addc(&b, 0);
+    put_bytes(path, b.p, b.n);
+    CHECK(record_load(path, &item_schema, &out, &a, &e) == 0 && str_eqz(out.id, "q"),
+          "zeros behind it (a power cut) are dropped: %s", e.msg);
+    b.p[b.n - 1] = 1;
+    put_bytes(path, b.p, b.n);
+    CHECK(record_load(path, &item_schema, &out, &a, &e) == -1, "other bytes are not");
+    buf_release(&b);
+    record_save(path, &item_schema, &in, &e);
     r = records_open(path, &item_schema, RECORD_APPEND, &e);
     records_append(r, &in, &e);
     records_close(r, &e);
