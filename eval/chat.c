@@ -80,6 +80,7 @@ static int ollama_spec(struct chat_target *t, const char *rest, struct arena *a,
     const char *host = getenv("OLLAMA_HOST"), *q = strchr(rest, '?');
     t->dialect = &chat_ollama;
     t->num_ctx = OLLAMA_NUM_CTX;
+    t->num_ctx_given = q != NULL;
     t->model = q ? arena_bytes(a, rest, (size_t)(q - rest)) : arena_strdup(a, rest);
     if (q && (strncmp(q, "?num_ctx=", 9) != 0 || str_i64(str_z(q + 9), &t->num_ctx) ||
               t->num_ctx < 128 || t->num_ctx > OLLAMA_MAX_CTX))
@@ -198,10 +199,9 @@ static void openai_body(const struct chat_target *t, const struct request *q, st
     if (q->max_tokens > 0)
         json_put(b, t->new_tokens_name ? "max_completion_tokens" : "max_tokens",
                  json_of_int(q->max_tokens));
-    if (q->temperature >= 0) {
+    if (q->temperature >= 0)
         json_put(b, "temperature", json_of_num(q->temperature));
-        json_put(b, "seed", json_of_int(seed31(q)));
-    }
+    json_put(b, "seed", json_of_int(seed31(q)));
     if (q->top_p > 0 && q->top_p < 1)
         json_put(b, "top_p", json_of_num(q->top_p));
     if (q->top_k > 0 && !t->new_tokens_name) /* OpenAI itself has no such field */
@@ -271,6 +271,7 @@ const struct chat_dialect chat_openai = {.name = "openai",
 const struct chat_dialect chat_ollama = {.name = "ollama",
                                          .path = "/api/chat",
                                          .tags_path = "/api/tags",
+                                         .show_path = "/api/show",
                                          .body = ollama_body,
                                          .key_header = "Authorization: Bearer "};
 const struct chat_dialect chat_anthropic = {.name = "anthropic",

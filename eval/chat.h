@@ -31,6 +31,7 @@ struct chat_target {
     const char *key;          /* NULL: none. Never printed */
     bool new_tokens_name;     /* max_completion_tokens instead of max_tokens */
     int64_t num_ctx;          /* ollama: context asked for */
+    bool num_ctx_given;       /* by the spec; else a default, which a smaller model lowers */
 };
 
 enum chat_kind {
@@ -55,6 +56,7 @@ struct chat_dialect {
     const char *path;          /* behind the base URL */
     const char *complete_path; /* of the legacy completions; NULL: none */
     const char *tags_path;     /* of the list of models with their digests; NULL: none */
+    const char *show_path;     /* of what is known of one model; NULL: none */
     void (*body)(const struct chat_target *t, const struct request *q, struct buf *out);
     const char *key_header;   /* "Authorization: Bearer ", then the key */
     const char *extra_header; /* sent with each request; NULL: none */

@@ -85,7 +85,8 @@ static bool out_of_money(const struct gathered *g)
     for (int i = 0; codes[i]; i++)
         if (str_eqz(g->error_code, codes[i]))
             return true;
-    return false;
+    /* Anthropic says it in words only, as an invalid_request_error. */
+    return str_find(g->error, STR_LIT("credit balance is too low")) >= 0;
 }
 
 static bool names_parameter(const struct gathered *g)
@@ -118,7 +119,8 @@ static void read_error(const struct chat_target *t, int64_t status, const struct
     out->slow_down = status == 429 || status == 529;
     out->overloaded = status == 529;
     bool silent = t->dialect->quota_is_silent && out->wait < 0;
-    if (status == 402 || (status == 429 && (silent || out_of_money(g))))
+    if (status == 402 || ((status == 400 || status == 429) && out_of_money(g)) ||
+        (status == 429 && silent))
         give_up(out, CHAT_EXHAUSTED, why);
     else if (status == 401 || status == 403)
         give_up(out, CHAT_FATAL,
@@ -128,10 +130,11 @@ static void read_error(const struct chat_target *t, int64_t status, const struct
         give_up(out, CHAT_FATAL,
                 str_printf(a, "%.*s (asked for model %s at %s)", STR_ARG(why), t->model, t->url));
     else if (status == 400 && names_parameter(g))
-        give_up(out, CHAT_FATAL,
-                str_printf(a, "%.*s (it refuses the parameter \"%.*s\"%s)", STR_ARG(why),
-                           STR_ARG(tame(t, g->param, a)),
-                           str_eqz(g->param, "temperature") ? "; -1 leaves it out" : ""));
+        give_up(
+            out, CHAT_FATAL,
+            str_printf(a, "%.*s (it refuses the parameter \"%.*s\"%s)", STR_ARG(why),
+                       STR_ARG(tame(t, g->param, a)),
+                       str_eqz(g->param, "temperature") ? "; --temperature -1 leaves it out" : ""));
     else if (status >= 300 && status < 400)
         give_up(out, CHAT_FATAL,
                 str_printf(a, "HTTP %lld: it redirects, and redirects are not followed",
@@ -198,9 +201,10 @@ static void drop_think(struct response *r)
     ptrdiff_t end = str_find(s, STR_LIT("</think>"));
     if (end < 0) {
         r->text = (struct str){0};
+        r->detail = r->finish == FINISH_LENGTH ? STR_LIT("cut at the token limit inside <think>")
+                                               : STR_LIT("<think> never closes");
         if (r->finish == FINISH_STOP)
             r->finish = FINISH_LENGTH;
-        r->detail = STR_LIT("the text ends inside <think>");
         return;
     }
     r->text = str_trim((struct str){s.p + end + 8, s.n - (size_t)end - 8});

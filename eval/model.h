@@ -81,6 +81,7 @@ struct model {
     /* Remote ones: requests sent, tries included; and those that ran into the timeout, which the
      * server may have worked on and may bill. */
     int64_t sent, timed_out;
+    int64_t begun; /* of these the first tries: requests that were sent at all */
     /* Remote ones: slow work of the caller (a sync) from time to time, with the ctx of answer(): when
      * all that can be sent was sent, so that it costs no connection its time. NULL: none. */
     int (*idle)(void *ctx, struct err *e);

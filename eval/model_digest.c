@@ -15,6 +15,7 @@ struct asking {
     const struct chat_target *t;
     struct arena *a;
     const char **digest;
+    int64_t context;
     bool done;
     struct err *e;
     int rc;
@@ -68,6 +69,69 @@ static void arrived(void *ctx, const struct http_reply *h)
     json_free(doc);
 }
 
+/* Asks x's question and waits for arrived(). */
+static int ask(struct asking *x, const char *path, struct str body, const char *const *headers,
+               struct clock *clock, void (*got)(void *, const struct http_reply *))
+{
+    struct http_request q = {.url = arena_printf(x->a, "%s%s", x->t->server, path),
+                             .headers = headers,
+                             .body = body,
+                             .timeout = SECONDS,
+                             .secret = x->t->key != NULL};
+    struct http *h = http_open(1, clock, x->e);
+    if (!h)
+        return -1;
+    x->done = false;
+    int rc = http_send(h, &q, got, x, x->e);
+    while (rc == 0 && !x->done) {
+        rc = http_poll(h, 0.25, x->e);
+        if (rc == 0 && interrupt_raised())
+            rc = err_code(x->e, EXIT_INCOMPLETE, "interrupted");
+    }
+    http_close(h);
+    return rc ? rc : x->rc;
+}
+
+/* {"model_info": {"llama.context_length": 8192, ...}, ...} under the name of the architecture. */
+static void shown(void *ctx, const struct http_reply *h)
+{
+    struct asking *x = ctx;
+    struct err ignored;
+    const char *key;
+    const struct json *v;
+    void *it = NULL;
+    struct json *doc = h->status == 200 ? json_parse(h->body, &ignored) : NULL;
+    x->done = true;
+    while (json_each(json_get(doc, "model_info"), &it, &key, &v))
+        if (str_ends(str_z(key), ".context_length"))
+            x->context = json_int(v, 0);
+    json_free(doc);
+}
+
+int model_fit_context(struct chat_target *t, const char *const *headers, struct clock *clock,
+                      struct arena *a, struct err *e)
+{
+    struct asking x = {.t = t, .a = a, .e = e};
+    struct buf body = {0};
+    if (!t->dialect->show_path)
+        return 0;
+    buf_addz(&body, "{\"model\":");
+    json_quote(str_z(t->model), &body);
+    buf_addc(&body, '}');
+    int rc = ask(&x, t->dialect->show_path, buf_str(&body), headers, clock, shown);
+    buf_release(&body);
+    if (rc || x.context <= 0 || t->num_ctx <= x.context)
+        return rc;
+    if (t->num_ctx_given)
+        return err_code(e, EXIT_USAGE,
+                        "%s has a context of %lld tokens, num_ctx=%lld is more and would be cut: "
+                        "want ollama:%s?num_ctx=%lld",
+                        t->model, (long long)x.context, (long long)t->num_ctx, t->model,
+                        (long long)x.context);
+    t->num_ctx = x.context;
+    return 0;
+}
+
 int model_digest(const struct chat_target *t, const char *const *headers, struct clock *clock,
                  struct arena *a, const char **digest, struct err *e)
 {
@@ -75,19 +139,5 @@ int model_digest(const struct chat_target *t, const char *const *headers, struct
     *digest = NULL;
     if (!t->dialect->tags_path)
         return 0;
-    struct http_request q = {.url = arena_printf(a, "%s%s", t->server, t->dialect->tags_path),
-                             .headers = headers,
-                             .timeout = SECONDS,
-                             .secret = t->key != NULL};
-    struct http *h = http_open(1, clock, e);
-    if (!h)
-        return -1;
-    int rc = http_send(h, &q, arrived, &x, e);
-    while (rc == 0 && !x.done) {
-        rc = http_poll(h, 0.25, e);
-        if (rc == 0 && interrupt_raised())
-            rc = err_code(e, EXIT_INCOMPLETE, "interrupted");
-    }
-    http_close(h);
-    return rc ? rc : x.rc;
+    return ask(&x, t->dialect->tags_path, (struct str){0}, headers, clock, arrived);
 }

@@ -2,9 +2,10 @@
  *
  * Policy (the one of OpenAI's own clients): a failed connection, 408, 409, 429 and 5xx are tried
  * again `retries` times; x-should-retry decides if present; a Retry-After of 0..120 s is obeyed,
- * above that the run stops; else 0.5 s * 2^n up to 8 s, times 0.75..1, twice that
- * for 529. A 429 makes the number of
- * requests at once shrink to 0.8 of it (once in 15 s), each answer lets it grow back by 5% a round.
+ * above that the run stops; else 0.5 s * 2^n up to 8 s, times 0.75..1, twice that for 529. A 429
+ * makes the number of requests at once shrink to 0.8 of it (once in 15 s), each answer lets it grow
+ * back by 5% a round.
+ * A server that has never answered is given up after 8 tries, or 4 that ran into the timeout.
  * What can't get better (key, model, parameter, money, a server that is not there) stops the run:
  * burning the queue would only make more failures. What is under way is still read and given to
  * done(), because it is paid for. All waiting goes through the clock, so tests take milliseconds.
@@ -31,7 +32,7 @@
 #define SHRINK_COOLDOWN 15.0
 #define SLICE           0.25 /* seconds between two looks at the interrupt flag */
 
-enum { CONCURRENCY = 4, RETRIES = 2, BROKEN_AFTER = 8 };
+enum { CONCURRENCY = 4, RETRIES = 2, BROKEN_AFTER = 8, HANGS = 4 };
 
 enum job_state { JOB_FREE, JOB_WAITING, JOB_SENT };
 
@@ -56,6 +57,7 @@ struct http_model {
     int64_t jobs;
     double at_once, shrunk_at, hold; /* hold: nothing is sent before */
     int64_t answered, failed_in_row, served_other;
+    int64_t dead, hung; /* tries before the first answer: without a reply, of these timeouts */
     /* of the running answer() */
     response_done_fn *done;
     void *ctx;
@@ -102,9 +104,10 @@ static int http_model_open(struct model *model, const char *spec, const struct m
     set_headers(m);
     const struct chat_target *t = &m->target;
     const char *digest;
-    model->context = t->num_ctx;
-    if (model_digest(t, m->headers, m->clock, &model->arena, &digest, e))
+    if (model_digest(t, m->headers, m->clock, &model->arena, &digest, e) ||
+        model_fit_context(&m->target, m->headers, m->clock, &model->arena, e))
         return -1;
+    model->context = t->num_ctx;
     m->identity = arena_printf(&model->arena, "%s %s %s", t->dialect->name, t->server, t->model);
     if (t->num_ctx)
         m->identity =
@@ -201,6 +204,19 @@ static void give_failure(struct http_model *m, struct job *j, struct chat_reply 
                           (long long)m->failed_in_row, why));
 }
 
+/* A server that has never replied is given up after a few tries, not after a few requests with all
+ * their tries: a timeout each is a long time. */
+static bool never_there(struct http_model *m, const struct http_reply *h)
+{
+    if (m->answered || h->status)
+        m->dead = m->hung = 0;
+    else {
+        m->dead++;
+        m->hung += h->timed_out;
+    }
+    return m->dead >= BROKEN_AFTER || m->hung >= HANGS;
+}
+
 static void try_again(struct http_model *m, struct job *j, const struct http_reply *h,
                       struct chat_reply *c, struct arena *a)
 {
@@ -213,8 +229,14 @@ static void try_again(struct http_model *m, struct job *j, const struct http_rep
              arena_printf(a, "it asks to wait %.0f s (%.*s)", c->wait, STR_ARG(c->why)));
         return;
     }
-    if (j->tries > m->o.retries) {
+    bool dead = never_there(m, h);
+    if (dead || j->tries > m->o.retries) {
+        int64_t tries = m->dead;
         give_failure(m, j, c, !h->status && h->refused, a);
+        if (dead)
+            stop(m, EXIT_INCOMPLETE,
+                 arena_printf(a, "no reply to any of %lld tries, the last: %.*s", (long long)tries,
+                              STR_ARG(c->why)));
         return;
     }
     j->state = JOB_WAITING;
@@ -274,6 +296,7 @@ static int send_job(struct http_model *m, struct job *j)
                              .body = buf_str(&body),
                              .timeout = m->o.timeout,
                              .secret = m->target.key != NULL};
+    m->model->begun += j->tries == 0;
     j->tries++;
     j->state = JOB_SENT;
     m->model->sent++;

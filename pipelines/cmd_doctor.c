@@ -2,9 +2,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "eval/model.h"
 #include "pipelines/price.h"
 #include "pipelines/result.h"
@@ -12,6 +14,7 @@
 
 struct opt {
     struct str judge, dir, price;
+    double temperature;
 };
 static const struct field fields[] = {
     {.name = "judge",
@@ -24,6 +27,13 @@ static const struct field fields[] = {
      .at = offsetof(struct opt, price),
      .def = "",
      .help = "price file of the judge, or a name in pipelines/prices: what a question costs"},
+    {.name = "temperature",
+     .type = FIELD_F64,
+     .at = offsetof(struct opt, temperature),
+     .def = "0",
+     .min = -1,
+     .max = 100,
+     .help = "sent to the judge; -1: not sent, for models that refuse it"},
     {.name = "dir",
      .type = FIELD_STR,
      .at = offsetof(struct opt, dir),
@@ -44,7 +54,7 @@ struct probe {
     bool asked, answered;
     struct str said, model;
     int64_t tokens_in, tokens_out;
-    double seconds;
+    double seconds, temperature;
     struct arena *a;
 };
 
@@ -58,7 +68,8 @@ static int probe_next(void *ctx, struct request *q, struct err *e)
     *q = (struct request){.kind = REQUEST_GENERATE,
                           .id = STR_LIT("doctor"),
                           .prompt = STR_LIT("Answer with one word: ready"),
-                          .max_tokens = 1};
+                          .max_tokens = 1,
+                          .temperature = p->temperature};
     return 1;
 }
 
@@ -97,17 +108,33 @@ static void judge_cost(const struct probe *p, const struct price *price)
                STR_ARG(price->currency));
 }
 
-static int ask_judge(const char *spec, const struct price *price, struct arena *a, struct err *e)
+/* Asked again without a temperature, if that is what it refuses. */
+static int ask_once(struct model *m, struct probe *p, struct err *e)
+{
+    int rc = m->ops->answer(m, probe_next, probe_done, p, e);
+    bool refused = rc && p->temperature >= 0 && strstr(e->msg, "\"temperature\"");
+    if (!refused)
+        return rc;
+    p->asked = false;
+    p->temperature = -1;
+    rc = m->ops->answer(m, probe_next, probe_done, p, e);
+    if (rc == 0)
+        printf("%-12s refuses a temperature: give --temperature -1\n", "judge");
+    return rc;
+}
+
+static int ask_judge(const char *spec, const struct price *price, double temperature,
+                     struct arena *a, struct err *e)
 {
     struct model m = {0};
     struct model_options o = {.concurrency = 1, .timeout = 30, .retries = 0};
-    struct probe p = {.a = a};
+    struct probe p = {.a = a, .temperature = temperature};
     int rc = 1;
     if (model_open(&m, spec, &o, e) != 0) {
         printf("%-12s %s: no: %s\n", "judge", spec, e->msg);
         return 1;
     }
-    if (m.ops->answer(&m, probe_next, probe_done, &p, e) != 0)
+    if (ask_once(&m, &p, e) != 0)
         printf("%-12s %s: no: %s\n", "judge", spec, e->msg);
     else if (!p.answered)
         printf("%-12s %s: no: %.*s\n", "judge", spec, STR_ARG(p.said));
@@ -141,7 +168,7 @@ static int run(void *opt, struct arena *a, struct err *e)
         printf("%-12s unknown\n", "disk");
     else
         printf("%-12s %.1f GiB free in %.*s\n", "disk", (double)disk / (1 << 30), STR_ARG(o->dir));
-    static const char *const keys[] = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"};
+    static const char *const keys[] = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ASSAY_API_KEY"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         printf("%-12s %s is %s\n", "key", keys[i], getenv(keys[i]) ? "set" : "not set");
     if (o->judge.n == 0) {
@@ -151,8 +178,12 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct price price;
     if (o->price.n && price_load(&price, o->price, a, e))
         return -1;
-    return ask_judge(str_dup(a, o->judge), o->price.n ? &price : NULL, a, e) == 0 ? EXIT_DONE
-                                                                                  : EXIT_FAILED;
+    const char *judge = str_dup(a, o->judge);
+    if (o->price.n && !price_is_for(&price, judge))
+        log_warn("the price is that of %.*s, the judge is %s: the money said is not its",
+                 STR_ARG(price.model), judge);
+    int rc = ask_judge(judge, o->price.n ? &price : NULL, o->temperature, a, e);
+    return rc == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
 const struct command cmd_doctor = {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/command.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "pipelines/panel.h"
 
@@ -195,6 +196,22 @@ static int run_panel(const struct options *o, const struct judge_job *j, struct 
     return panel_run(&p, stdout, a, e);
 }
 
+/* A price of another model is said; a cap of money would be none. */
+static int check_price(const struct judge_job *j, struct arena *a, struct err *e)
+{
+    const char *judge = str_dup(a, j->c.judge);
+    if (!j->c.judge.n || price_is_for(j->price, judge))
+        return 0;
+    if (j->caps.money > 0)
+        return err_code(e, EXIT_USAGE,
+                        "the price is that of %.*s, the judge is %s: a cap of money needs the "
+                        "judge's own (model = any fits all)",
+                        STR_ARG(j->price->model), judge);
+    log_warn("the price is that of %.*s, the judge is %s: the money said is not its",
+             STR_ARG(j->price->model), judge);
+    return 0;
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     const struct options *o = opt;
@@ -227,6 +244,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         if (price_load(&price, j.c.price, a, e))
             return -1;
         j.price = &price;
+        if (check_price(&j, a, e))
+            return -1;
     }
     interrupt_install();
     if (o->panel.n)

@@ -12,7 +12,7 @@
 #include "formats/verdict.h"
 
 #define SYNC_EVERY 0.1
-enum { TEXT_MAX = 4096, TRY_SEEDS = 1000 };
+enum { TEXT_MAX = 4096, TRY_SEEDS = 1000, IN_VAIN = 8 };
 
 size_t judge_values(const struct judge_asker *g, const struct judge_ask *q)
 {
@@ -327,6 +327,33 @@ static void count_cost(struct judge_asker *g, const struct judge_live *l, const 
     }
 }
 
+/* A judge that starts with nothing but failures of one's own making is not paid for the rest of them. */
+static void look_at_start(struct judge_asker *g, int outcome, size_t have, struct str detail)
+{
+    g->fruitful = g->fruitful || have > 0;
+    if (g->fruitful || g->kept || g->c.max_failed >= 1 || g->capped ||
+        (outcome != OUTCOME_TRUNCATED && outcome != OUTCOME_PARSE_FAILED))
+        return;
+    g->in_vain++;
+    g->cut += outcome == OUTCOME_TRUNCATED;
+    if (g->in_vain < IN_VAIN)
+        return;
+    const char *panel = g->pass ? "; a panel keeps its own, so that is another panel" : "";
+    if (2 * g->cut >= g->in_vain)
+        g->capped =
+            arena_printf(&g->arena,
+                         "%lld of the first %d verdicts were cut at %lld tokens, and none is "
+                         "there: a judge that "
+                         "reasons first needs more, --max-tokens %d, say%s",
+                         (long long)g->cut, IN_VAIN, (long long)g->c.max_tokens, 2000, panel);
+    else
+        g->capped = arena_printf(
+            &g->arena,
+            "none of the first %d replies is a verdict (the last: %.*s): try --structured on, or "
+            "another prompt; --max-failed 1 asks all the same",
+            IN_VAIN, STR_ARG(detail));
+}
+
 static int got_answer(void *ctx, const struct request *out, const struct response *r, struct err *e)
 {
     struct judge_asker *g = ctx;
@@ -353,6 +380,7 @@ static int got_answer(void *ctx, const struct request *out, const struct respons
     judge_put(g->store, q);
     g->decided += !again;
     g->failed += !again && q->outcome != OUTCOME_SCORED;
+    look_at_start(g, outcome, have, detail);
     note_progress(g);
     arena_release(&each);
     live_return(g, l);
@@ -447,19 +475,26 @@ int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e)
     return rc;
 }
 
+int64_t judge_asked(const struct judge_asker *g)
+{
+    bool remote = g->model.ops && g->model.ops->remote;
+    return remote ? g->model.begun : g->sent; /* what waited when the run stopped was not asked */
+}
+
 void judge_spent(const struct judge_asker *g, struct buf *out)
 {
-    buf_printf(out, "; %lld asked now, %lld kept", (long long)g->sent, (long long)g->kept);
-    if (g->model.sent > g->sent)
+    int64_t asked = judge_asked(g);
+    buf_printf(out, "; %lld asked now, %lld kept", (long long)asked, (long long)g->kept);
+    if (g->model.sent > asked)
         buf_printf(out, " (%lld requests with tries)", (long long)g->model.sent);
     if (g->model.timed_out)
         buf_printf(out, "; %lld timed out and may be billed all the same",
                    (long long)g->model.timed_out);
-    if (!g->sent)
+    if (!asked)
         return;
     if (g->uncounted)
         buf_printf(out, "; tokens of %lld replies unknown", (long long)g->uncounted);
-    if (g->uncounted < g->sent)
+    if (g->uncounted < asked)
         buf_printf(out, "; %lld + %lld tokens", (long long)g->tokens_in, (long long)g->tokens_out);
     double money = price_of(g->price, g->tokens_in, g->tokens_out);
     if (isfinite(money))

@@ -72,8 +72,10 @@ struct judge_asker {
         failed;                    /* questions: from the journal, asked, done, without value */
     int64_t tokens_in, tokens_out; /* known ones */
     int64_t uncounted, timed_out;  /* replies without a count of tokens; tries */
-    double bound;                  /* money or tokens that uncounted and open ones may need */
-    const char *capped;            /* which cap */
+    int64_t in_vain, cut; /* replies before the first value: without one; of these truncated */
+    bool fruitful;        /* some reply had a value */
+    double bound;         /* money or tokens that uncounted and open ones may need */
+    const char *capped;   /* which cap */
     struct progress bar;
     struct arena arena;
 };
@@ -84,7 +86,7 @@ int judge_open(struct judge_asker *g, const char *items, const char *prompt_defa
                bool exact_tokens, struct arena *a, struct err *e);
 void judge_close(struct judge_asker *g); /* accepts a zeroed one */
 
-/* Entrants from "NAME=FILE" or FILE (its name is then the file's, without .msgpack). */
+/* Entrants from "NAME=FILE" or FILE (its name is then the file's, without .msgpack or .json). */
 int judge_entrants(struct judge_asker *g, struct strs specs, struct arena *a, struct err *e);
 int judge_entrant_find(const struct judge_asker *g, struct str name); /* -1 */
 /* Loads the responses and finds equal ones; called by judge_open. */
@@ -108,6 +110,8 @@ void judge_estimate(struct judge_asker *g, int64_t *tokens, double *money);
 int judge_dry(struct judge_asker *g, const char *journal, struct err *e);
 /* Takes over what the journal has, says what will be asked, asks, records. */
 int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e);
+/* Questions that were sent in this call. */
+int64_t judge_asked(const struct judge_asker *g);
 /* What was spent, for a summary: "; 60 asked now, 0 kept; 3000 + 120 tokens; 0.01 USD". */
 void judge_spent(const struct judge_asker *g, struct buf *out);
 /* EXIT_INCOMPLETE if more than c.max_failed of the questions have no verdict. */

@@ -31,6 +31,8 @@ int judge_entrants(struct judge_asker *g, struct strs specs, struct arena *a, st
             name = str_z(path_base(str_dup(a, path)));
             if (str_ends(name, ".msgpack"))
                 name.n -= 8;
+            else if (str_ends(name, ".json"))
+                name.n -= 5;
         }
         if (check_name(name, e))
             return -1;
@@ -86,7 +88,10 @@ static int take_response(void *ctx, const struct response *r, struct err *e)
     struct loading *x = ctx;
     size_t item = judge_store_find(x->g->store, r->item);
     if (item == (size_t)-1)
-        return judge_store_check(x->g->store, e);
+        return judge_store_check(x->g->store, e)
+                   ? -1
+                   : err_set(e, "response for item \"%.*s\", which is not among the %zu items",
+                             STR_ARG(r->item), x->g->store->items);
     judge_store_answer(x->g->store, item, x->entrant, r->finish == FINISH_ERROR ? NULL : &r->text);
     x->found++;
     return judge_store_check(x->g->store, e);
@@ -117,7 +122,7 @@ int judge_load_answers(struct judge_asker *g, struct err *e)
         if (x->role != ROLE_MODEL || !x->path)
             continue;
         if (responses_each(x->path, take_response, &l, e))
-            return -1;
+            return err_wrap(e, "%s", x->path);
         if (!l.found)
             return err_set(e, "%s answers no item of these", x->path);
     }

@@ -260,7 +260,7 @@ static void facts(const struct judge_asker *g, const struct judge_job *j, struct
     } else {
         stage_fact(st, g->prompt.protocol == JUDGE_PAIRWISE ? "pairs" : "entrants", all);
     }
-    json_put(now, "asked", json_of_int(g->sent));
+    json_put(now, "asked", json_of_int(judge_asked(g)));
     json_put(now, "kept", json_of_int(g->kept));
     json_put(now, "requests", json_of_int(g->model.sent));
     json_put(now, "timed_out", json_of_int(g->model.timed_out));

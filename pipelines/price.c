@@ -42,6 +42,18 @@ int price_load(struct price *p, struct str name, struct arena *a, struct err *e)
     return 0;
 }
 
+bool price_is_for(const struct price *p, const char *judge)
+{
+    const char *hash = strchr(judge, '#'), *colon = strchr(judge, ':');
+    struct str model = str_z(hash ? hash + 1 : colon ? colon + 1 : judge);
+    struct str name = str_cut(&model, '?'), last = name;
+    for (struct str rest = name; rest.n;) /* "openai/gpt-5.5" of a router */
+        last = str_cut(&rest, '/');
+    return str_eqz(p->model, "any") ||
+           (p->model.n && ((name.n >= p->model.n && !memcmp(name.p, p->model.p, p->model.n)) ||
+                           (last.n >= p->model.n && !memcmp(last.p, p->model.p, p->model.n))));
+}
+
 double price_of(const struct price *p, int64_t tokens_in, int64_t tokens_out)
 {
     if (!p || tokens_in == FIELD_NONE_I64 || tokens_out == FIELD_NONE_I64)

@@ -10,6 +10,7 @@
 #ifndef PIPELINES_PRICE_H
 #define PIPELINES_PRICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -24,6 +25,8 @@ extern const struct schema price_schema;
 
 /* name: a file, or the name of one in pipelines/prices/. */
 int price_load(struct price *p, struct str name, struct arena *a, struct err *e);
+/* The price is for the model of that judge: by its name, which may go on (a dated version), or "any". */
+bool price_is_for(const struct price *p, const char *judge);
 /* Money for so many tokens; NaN if p is NULL or a count is unknown. */
 double price_of(const struct price *p, int64_t tokens_in, int64_t tokens_out);
 

@@ -7,9 +7,8 @@
  *   pairwise  two answers; A, B or tie
  *
  * A verdict is anchored: a number somewhere in prose is never a score. Accepted are, for "single",
- *   the whole answer is N or N/TOP, bare or behind "Score:";
- *   the last line is "Score: N", "Score: N/TOP", "Score: N out of TOP" or "N/TOP",
- * in any case, with white space or ** around; N is a plain integer of the scale. Two lines of that
+ *   the whole answer or its last line is N, N/TOP or N out of TOP, bare or behind "Score:",
+ * in any case, with white space or ** around and nothing else; N is a plain integer of the scale. Two lines of that
  * shape with different numbers, another range, fences, fractions and other digits are no score.
  * For "pairwise" likewise "A", "B" or "tie", bare or behind "Verdict:". JSON (joint, or structured)
  * is the whole answer, at most in one code fence; keys that were not asked for void it. A closed

@@ -171,8 +171,7 @@ static int verdict_of_lines(const struct judge_prompt *p, struct str text, doubl
         *detail = STR_LIT("empty answer");
         return OUTCOME_PARSE_FAILED;
     }
-    /* Behind prose only a labelled or scaled number is a verdict. */
-    if (!line_shape(p, line, &last) || (lines > 1 && !last.labelled && !last.scaled)) {
+    if (!line_shape(p, line, &last)) {
         *detail = quote(a, "no verdict", text);
         return OUTCOME_PARSE_FAILED;
     }
@@ -289,7 +288,8 @@ int judge_verdict(const struct judge_prompt *p, bool structured, const struct re
             return verdict_of_json(p, text, values, value, detail, a);
         return verdict_of_lines(p, text, value, detail, a);
     case FINISH_LENGTH: /* "10" may be the head of "100" */
-        *detail = quote(a, "cut at the token limit", text);
+        *detail = r->detail.n && !r->text.n ? str_copy(a, r->detail)
+                                            : quote(a, "cut at the token limit", text);
         return OUTCOME_TRUNCATED;
     case FINISH_FILTER:
         *detail = r->detail.n ? str_copy(a, r->detail) : STR_LIT("the server's filter");

@@ -52,5 +52,5 @@ constrained joint-json --protocol joint
 free joint --protocol joint
 constrained pairwise-json --protocol pairwise
 free pairwise --protocol pairwise
-ok "doctor: the judge can be reached, and what a question costs" bash -c "'$ASSAY' doctor --judge '$J' --price local | grep '^judge' | sed 's/^/# /' | tee /dev/stderr | grep -q 'answers'"
+ok "doctor: the judge can be reached, and what a question costs" bash -c "'$ASSAY' doctor --judge '$J' --price local | grep '^judge' | sed 's/^/# /' > '$tmp/doctor'; cat '$tmp/doctor' >&2; grep -q 'answers' '$tmp/doctor'"
 done_testing

@@ -176,6 +176,6 @@ ok "a prompt without its fields" fails 2 '{answer}' "${judge[@]}" --judge http:/
 ok "no responses" fails 1 'no/file' "$ASSAY" judge --judge http://h/v1#m --items "$tmp/items.json" --responses no/file --out "$tmp/x"
 ok "items that are none" fails 1 'cand' "$ASSAY" judge --judge http://h/v1#m --items "$tmp/cand" --responses "$tmp/r.msgpack" --out "$tmp/x"
 printf '[{"id":"other","instruction":"q","output":"a"}]' > "$tmp/other.json"
-ok "responses to other items" fails 1 'answers no item' "$ASSAY" judge --judge http://h/v1#m --items "$tmp/other.json" --responses "$tmp/r.msgpack" --out "$tmp/x"
+ok "responses to other items" fails 1 'r.msgpack: response for item "i1", which is not among the 1 items' "$ASSAY" judge --judge http://h/v1#m --items "$tmp/other.json" --responses "$tmp/r.msgpack" --out "$tmp/x"
 ok "none of them left a folder" [ ! -e "$tmp/x" ]
 done_testing

@@ -63,6 +63,8 @@ static void test_scored(void)
     scored("The answer names the right author but not the year.\n\nScore: 60", 60);
     scored("It scores 3 points for style and 4 for content.\n85/100", 85);
     scored("Score: 60\nSo my verdict stands.\nScore: 60", 60);
+    scored("Reasons.\n90", 90);
+    scored("Reasons.\n\n**90**\n", 90);
     scored("<think>Perhaps 10? Or\n20\n</think>\n85", 85);
 }
 
@@ -86,8 +88,9 @@ static void test_failed(void)
     failed("Score 85 or 90");
     failed("I would give this 85.");
     failed("This is a correct answer, 3 of 4 facts are right.");
-    failed("There are 9 planets\n9");
-    failed("The answer is 85\n85");
+    failed("There are 9 planets\n9.");
+    failed("The answer is\n85 points");
+    failed("1\n2\nSo: 90\n3");
     failed("Score: 40\nScore: 60");
     failed("60/100\nScore: 40");
     failed("40\n\n60");
@@ -108,6 +111,11 @@ static void test_classes(void)
 {
     verdict("10", FINISH_LENGTH, OUTCOME_TRUNCATED, 0, "\"10\" cut at the limit");
     verdict("<think>It is 85, so\n85", FINISH_STOP, OUTCOME_TRUNCATED, 0, "an open <think>");
+    struct response open = {.finish = FINISH_LENGTH, .detail = STR_LIT("<think> never closes")};
+    double none;
+    struct str why;
+    judge_verdict(&score100, false, &open, 1, &none, &why, &arena);
+    CHECK(str_eqz(why, "<think> never closes"), "with the one true reason: %.*s", STR_ARG(why));
     verdict("85", FINISH_FILTER, OUTCOME_REFUSED, 0, "a filtered answer, whatever its text");
     verdict("85", FINISH_ERROR, OUTCOME_TRANSPORT_FAILED, 0, "an error, whatever its text");
     double v;
@@ -155,7 +163,9 @@ static void test_pairwise(void)
     one(&pair, false, "Verdict: tie.", 0.5);
     one(&pair, false, "[[A]]", 1);
     one(&pair, false, "B is shorter, but A is right.; so\nVerdict: A", 1);
-    one(&pair, false, "Both are fine.\nA", NAN);
+    one(&pair, false, "Both are fine.\nA", 1);
+    one(&pair, false, "Both are fine.\n**tie**", 0.5);
+    one(&pair, false, "Both are fine.\nAn A", NAN);
     one(&pair, false, "A is better", NAN);
     one(&pair, false, "A tie", NAN);
     one(&pair, false, "Verdict: A\nVerdict: B", NAN);

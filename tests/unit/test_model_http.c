@@ -107,6 +107,25 @@ static void test_answers(void)
             "85", FINISH_ERROR, "a prompt that filled num_ctx was cut in silence: no answer");
 }
 
+static const char *body_of(double temperature)
+{
+    struct buf b = {0};
+    struct request q = {
+        .prompt = STR_LIT("x"), .max_tokens = 4, .seed = 77, .temperature = temperature};
+    plain.dialect->body(&plain, &q, &b);
+    const char *out = str_dup(&arena, buf_str(&b));
+    buf_release(&b);
+    return out;
+}
+
+static void test_bodies(void)
+{
+    CHECK(strstr(body_of(0), "\"temperature\":0") && strstr(body_of(0), "\"seed\":77"),
+          "temperature and seed are sent");
+    CHECK(!strstr(body_of(-1), "temperature") && strstr(body_of(-1), "\"seed\":77"),
+          "without a temperature the seed is: %s", body_of(-1));
+}
+
 static void test_counts(void)
 {
     struct chat_reply r =
@@ -391,6 +410,15 @@ static void test_broken(void)
     struct trial r = ask(ON "hang\n", 1, o, AT);
     CHECK(r.rc == 0 && r.a.got[0].finish == FINISH_ERROR, "a server that never answers times out");
     CHECK(r.a.got[0].detail.n > 0, "and why is said: %.*s", STR_ARG(r.a.got[0].detail));
+    o.retries = 4;
+    r = ask(ON "hang\n", 20, o, AT);
+    CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 4,
+          "one that never answers at all ends the run after 4 timeouts, not after 40: %s", r.e.msg);
+    r = ask(ON "close\n", 20, o, AT);
+    CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 8,
+          "one that closes every connection after 8 tries: %s", r.e.msg);
+    r = ask(ON "times 3\nhang\n" GOOD, 3, o, AT);
+    CHECK(r.rc == 0 && r.a.done == 3, "one that wakes up in time is asked on");
 }
 
 static void test_stops(void)
@@ -419,6 +447,11 @@ static void test_stops(void)
     r = ask(ON "status 429\nbody {\"error\":{\"code\":\"insufficient_quota\"}}\n", 9, four, AT);
     CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 1,
           "no money: the queue stops at once, resumable");
+    r = ask(ON "status 400\nbody {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
+               "\"message\":\"Your credit balance is too low to access the Anthropic API.\"}}\n",
+            9, four, AT);
+    CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 1,
+          "nor with Anthropic's credit, which it says in words only: %s", r.e.msg);
     r = ask(GOOD, 9, (struct model_options){.retries = 2, .concurrency = 2, .max_requests = 5}, AT);
     CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 5 && r.a.done == 5,
           "the cap of requests is kept, what was paid for is kept too: %s", r.e.msg);
@@ -522,6 +555,17 @@ static void test_digest(void)
     CHECK(!ollama_identity("llama3", "status 503\nbody {}", &e) && e.code == EXIT_INCOMPLETE &&
               strstr(e.msg, "503"),
           "an Ollama that can't say now is asked later: %s", e.msg);
+    static const char shown[] =
+        TAGS "\non POST /api/show\nbody {\"model_info\":{\"general.architecture\":\"llama\","
+             "\"llama.context_length\":4096}}";
+    const char *id = ollama_identity("llama3", shown, &e);
+    CHECK(id && strstr(id, "num_ctx=4096"),
+          "a default num_ctx is lowered to what the model has: %s", id ? id : e.msg);
+    id = ollama_identity("llama3?num_ctx=2048", shown, &e);
+    CHECK(id && strstr(id, "num_ctx=2048"), "a smaller one is taken: %s", id ? id : e.msg);
+    CHECK(!ollama_identity("llama3?num_ctx=5000", shown, &e) && e.code == EXIT_USAGE &&
+              strstr(e.msg, "ollama:llama3?num_ctx=4096"),
+          "a larger one is refused, with the one to ask for: %s", e.msg);
 #undef TAGS
 }
 
@@ -529,6 +573,7 @@ int main(void)
 {
     test_digest();
     test_answers();
+    test_bodies();
     test_counts();
     test_refusals();
     test_key_scrubbed();

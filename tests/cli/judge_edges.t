@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# assay judge where a newcomer stumbles: a judge that only fails, prices, counts, answers that are not
+# there; and agree.
+. tests/cli/tap.sh
+tmp=$(mktemp -d)
+trap 'exec 7>&-; rm -rf "$tmp"' EXIT
+helper=$PWD/$BUILD/tests/httpd
+[ -x "$helper" ] || helper=$BUILD/tests/httpd
+quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
+fails() { # exit words command...
+    local want=$1 words=$2 rc
+    shift 2
+    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
+    rc=$?
+    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
+    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
+    return 1
+}
+says() { grep -q -- "$1" "$tmp/out" || { sed 's/^/# /' "$tmp/out"; return 1; }; }
+warns() { grep -q -- "$1" "$tmp/err" || { sed 's/^/# /' "$tmp/err"; return 1; }; }
+serve() { # script name -> $url; the one before it ends
+    exec 7>&-
+    wait 2> /dev/null
+    rm -f "$tmp/in" "$tmp/port"
+    mkfifo "$tmp/in"
+    "$helper" "$tmp/$1" --log "$tmp/$1.log" --seconds 120 < "$tmp/in" > "$tmp/port" &
+    exec 7> "$tmp/in"
+    for _ in $(seq 100); do [ -s "$tmp/port" ] && break; sleep 0.05; done
+    url=http://127.0.0.1:$(cat "$tmp/port")
+    J=$url/v1#small
+}
+reply() { # content finish_reason [match]
+    printf 'on POST /v1/chat/completions\n'
+    [ $# -gt 2 ] && printf 'match %s\ntimes 1000\n' "$3"
+    printf 'body {"model":"small","choices":[{"message":{"content":"%s"},"finish_reason":"%s"}],"usage":{"prompt_tokens":50,"completion_tokens":2}}\n' "$1" "$2"
+}
+asked() { wc -l < "$tmp/$1.log"; }
+for k in $(seq 20); do
+    printf '{"id":"i%s","instruction":"question %s","input":"","output":"right"}\n' "$k" "$k"
+done > "$tmp/items.jsonl"
+head -18 "$tmp/items.jsonl" > "$tmp/fewer.jsonl"
+reply 'an answer' stop > "$tmp/cand"
+serve cand
+quiet "$ASSAY" eval --task instruct --model "$J" --items "$tmp/items.jsonl" --template plain --out "$tmp/r.msgpack"
+quiet "$ASSAY" eval --task instruct --model "$J" --items "$tmp/fewer.jsonl" --template plain --out "$tmp/few.msgpack"
+judge() { "$ASSAY" judge --judge "$J" --items "$tmp/items.jsonl" --responses "${R:-$tmp/r.msgpack}" --retries 0 --concurrency "${C:-2}" "$@"; }
+
+# ---- a judge that only fails
+reply 'Let me think' length > "$tmp/cut"
+serve cut
+ok "verdicts that are all cut end the run" fails 4 'of the first 8 verdicts were cut at 16 tokens.*--max-tokens' judge --out "$tmp/c"
+ok "soon" [ "$(asked cut)" -le 10 ]
+ok "with --max-failed 1 all are asked" quiet judge --max-failed 1 --out "$tmp/c"
+reply 'What a nice answer.' stop > "$tmp/chatty"
+serve chatty
+ok "so do replies without a verdict" fails 4 'none of the first 8 replies is a verdict (the last: no verdict: "What a nice answer."): try --structured on' judge --out "$tmp/n"
+ok "soon" [ "$(asked chatty)" -le 10 ]
+{ reply 'Hm.' stop 'question 1'; reply 70 stop; } > "$tmp/mixed"
+serve mixed
+ok "one verdict among them, and they are the judge's business" fails 4 '11 of 20 answers have no verdict' judge --asks 1 --out "$tmp/mixed.d"
+
+# ---- counts and caps
+C=8
+reply 80 stop > "$tmp/good"
+serve good
+ok "a cap of five requests" fails 4 'cap of 5 requests' judge --max-requests 5 --out "$tmp/five"
+C=2
+ok "is five asked" says '; 5 asked now, 0 kept'
+
+# ---- prices
+price() { printf '[price]\nmodel = %s\ncurrency = USD\ninput = 2\noutput = 8\nsource = test\ndate = 2026-11-30\n' "$1" > "$tmp/price.ini"; }
+price gpt-5.5
+ok "the price of another model" quiet judge --price "$tmp/price.ini" --out "$tmp/p1"
+ok "is named" warns 'the price is that of gpt-5.5, the judge is http://.*#small'
+ok "no cap of money is taken from it" fails 2 'a cap of money needs the judge' judge --price "$tmp/price.ini" --max-money 1 --out "$tmp/p2"
+"$ASSAY" doctor --judge "$J" --price "$tmp/price.ini" > "$tmp/out" 2> "$tmp/err"
+ok "doctor says it too" warns 'the price is that of gpt-5.5'
+for m in small smal any; do
+    price $m
+    quiet judge --price "$tmp/price.ini" --out "$tmp/p3" --seed 5
+    ok "the price of $m fits" bash -c "! grep -q 'the price is that of' '$tmp/err'"
+done
+
+# ---- answers
+cp "$tmp/items.jsonl" "$tmp/all.jsonl"
+mv "$tmp/fewer.jsonl" "$tmp/items.jsonl"
+ok "an answer to an unknown item is an error" fails 1 'r.msgpack: response for item "i19", which is not among the 18 items' judge --out "$tmp/u"
+mv "$tmp/all.jsonl" "$tmp/items.jsonl"
+R=$tmp/few.msgpack
+ok "answers that are missing are no failures of the judge" quiet judge --max-failed 0 --out "$tmp/few"
+ok "but stand in the bounds" says '18 of 20 scored, mean 80.00.*, between 72.00 and 82.00 if all had a score, 2 not_run'
+R=
+
+# ---- doctor
+{
+    printf 'on POST /v1/chat/completions\nmatch temperature\ntimes 1000\nstatus 400\nbody {"error":{"message":"Unsupported value","param":"temperature","code":"unsupported_value"}}\n'
+    reply 80 stop
+} > "$tmp/hot"
+serve hot
+ok "doctor leaves out a temperature that is refused" quiet "$ASSAY" doctor --judge "$J"
+ok "and says so" says 'refuses a temperature: give --temperature -1'
+ok "with -1 it asks once" quiet "$ASSAY" doctor --judge "$J" --temperature -1
+is "$(asked hot)" 3 "two requests and one"
+ok "doctor knows all keys" says 'ASSAY_API_KEY is'
+ok "judge names the option" fails 1 '--temperature -1 leaves it out' judge --out "$tmp/hot.d"
+exec 7>&-
+done_testing
