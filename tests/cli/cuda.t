@@ -86,15 +86,19 @@ ok "the runtime still knows the memory" [ "$(volatile straight memory_most)" != 
 ok "the device is named" [ "$(volatile straight device)" = '"emulated device 0"' ]
 LD_LIBRARY_PATH=$BUILD/cudaemu/nvml CUEMU_NAME="NVIDIA H200" CUEMU_NVML_MEMORY=5000000 CUEMU_NVML_POWER=250500 \
     CUEMU_NVML_ENERGY=1000 train cuda nvml
-is "$(grep -c '"memory":5000000,"power_w":250.5,"energy_j":[13],' "$tmp/nvml/metrics.jsonl")" 2 "the first and the last step carry memory, power and energy"
-ok "energy is the counter's: a joule a question, of which the first is the start" [ "$(volatile nvml energy_j) $(volatile nvml energy_from)" = "4.0 \"the device's counter\"" ] ||
-    echo "# $(volatile nvml energy_j) $(volatile nvml energy_from)"
+# The device is asked at the first and the last step, and once a second between them: a slow machine has more.
+asked=$(grep -c '"memory":5000000,"power_w":250.5,"energy_j":[1-9]' "$tmp/nvml/metrics.jsonl")
+ok "the first and the last step carry memory, power and energy" [ "$asked" -ge 2 ]
+ok "energy is the counter's: a joule a question, of which the first is the start" \
+    [ "$(volatile nvml energy_j) $(volatile nvml energy_from)" = "$((asked + 2)).0 \"the device's counter\"" ] ||
+    echo "# $(volatile nvml energy_j) $(volatile nvml energy_from), $asked rows"
 ok "the share of the stated peak: $(volatile nvml peak_from)" [ "$(volatile nvml peak_tflops)" = 989.0 ]
 ok "the driver is named" [ "$(volatile nvml driver)" = '"999.1"' ]
 LD_LIBRARY_PATH=$BUILD/cudaemu/nvml CUEMU_NVML_POWER=250500 train cuda half
 ok "a card without a counter: power over time, and that is said" [ "$(volatile half energy_from)" = '"power over time"' ]
 LD_LIBRARY_PATH=$BUILD/cudaemu/nvml train cuda deaf
-is "$(grep -c '"power_w":null,"energy_j":null' "$tmp/deaf/metrics.jsonl") $(volatile deaf energy_j)" "2 null" "what the card does not support is null, not 0"
+silent=$(grep -c '"power_w":null,"energy_j":null' "$tmp/deaf/metrics.jsonl")
+is "$([ "$silent" -ge 2 ] && grep -c '"power_w":[0-9]\|"energy_j":[0-9]' "$tmp/deaf/metrics.jsonl") $(volatile deaf energy_j)" "0 null" "what the card does not support is null, not 0"
 LD_LIBRARY_PATH=$BUILD/cudaemu/nvml CUEMU_NVML_FAIL=1 train cuda failing
 is "$(volatile failing energy_j)" null "a library that does not start is as good as none"
 prompt() { "$ASSAY" sample --model "$tmp/straight/latest" --backend "$1" --prompt-ids 1,2,3 --ids --max-new-tokens 8 --temperature 0 2>"$tmp/err"; }
