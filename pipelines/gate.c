@@ -36,12 +36,24 @@ static double limit_of(const struct gate_check *k)
     return k->rule->kind == GATE_MARGIN ? k->margin : 0;
 }
 
+/* 1 - alpha in per cent; many looks need more digits than four, and never say 100%. */
+static const char *level_text(double alpha, struct arena *a)
+{
+    const char *text = NULL;
+    double shown = 100;
+    for (int digits = 4; shown >= 100 && digits < 15; digits++) {
+        text = arena_printf(a, "%.*g", digits, 100 * (1 - alpha));
+        str_f64(str_z(text), &shown);
+    }
+    return arena_printf(a, "%s%%", text);
+}
+
 /* Outcome and sentence from the bounds. */
 static void decide(struct gate_check *k, struct arena *a)
 {
     double limit = limit_of(k);
     bool margin = k->rule->kind == GATE_MARGIN;
-    const char *level = arena_printf(a, "%.4g%%", 100 * (1 - k->alpha));
+    const char *level = level_text(k->alpha, a);
     if (k->lo > limit) {
         k->outcome = GATE_FAIL;
         k->why = arena_printf(a, "worse by %s, at least %s with %s", show(a, k->worsening),
@@ -82,17 +94,23 @@ static void bounds(struct gate_check *k, const struct estimate *x, double worse)
     k->hi = k->worsening + t * x->se;
 }
 
-/* How many times as much data would settle it with 80% power if the difference stays what it is. */
-static double times_needed(const struct gate_check *k, const struct estimate *x)
+/* How many items, as many a cluster as now, or seeds an arm would settle it with 80% power if the difference
+ * stays what it is. More of them also know the spread better: degrees of freedom grow with them. */
+static double items_needed(const struct gate_check *k, const struct estimate *x)
 {
-    double t = stats_t_quantile(1 - k->alpha, x->df) + stats_norm_quantile(0.8);
-    double ratio = t * x->se / (k->worsening - limit_of(k));
-    return ratio * ratio;
+    double gap = fabs(k->worsening - limit_of(k)) / x->se, n = (double)k->n;
+    return stats_units_needed(gap, n, (double)x->clusters / n, -1, k->alpha);
 }
 
-static void say_needed(struct gate_check *k, double times, const char *what, struct arena *a)
+static double seeds_needed(const struct gate_check *k, const struct recipe *x)
 {
-    double n = ceil((double)k->n * times);
+    double gap = fabs(k->worsening - limit_of(k)) / x->est.se;
+    double even = 2 / (1 / (double)x->seeds + 1 / (double)x->base_seeds); /* arms of one size */
+    return stats_units_needed(gap, even, 2, -2, k->alpha);
+}
+
+static void say_needed(struct gate_check *k, double n, const char *what, struct arena *a)
+{
     if (!(n < 1e12)) {
         k->why = arena_printf(a, "%s; it sits on the limit, no number of %s would settle it",
                               k->why, what);
@@ -115,7 +133,7 @@ static void all_equal(struct gate_check *k, const struct delta *d, struct arena 
     k->why = arena_printf(a, "the same on every item; %s", k->why);
     if (k->outcome == GATE_UNDECIDED) {
         double clusters = log(k->alpha) / log1p(-fmin(limit_of(k), 1));
-        say_needed(k, clusters / (double)d->est.clusters, "items", a);
+        say_needed(k, ceil((double)k->n * clusters / (double)d->est.clusters), "items", a);
     }
 }
 
@@ -168,7 +186,7 @@ static void check_items(struct gate_check *k, const struct comparison *c, const 
                          (long long)d->won, (long long)d->lost, p, k->alpha);
     }
     if (k->outcome == GATE_UNDECIDED)
-        say_needed(k, times_needed(k, &d->est), "items", a);
+        say_needed(k, items_needed(k, &d->est), "items", a);
 }
 
 static void check_seeds(struct gate_check *k, const struct comparison *c,
@@ -207,7 +225,7 @@ static void check_seeds(struct gate_check *k, const struct comparison *c,
     bounds(k, &x->est, m->delta[0].m->higher_better ? -1 : 1);
     decide(k, a);
     if (k->outcome == GATE_UNDECIDED)
-        say_needed(k, times_needed(k, &x->est), "seeds an arm", a);
+        say_needed(k, seeds_needed(k, x), "seeds an arm", a);
 }
 
 /* ---- all rules ---------------------------------------------------------------------------------- */

@@ -334,6 +334,45 @@ double stats_mde_se(double df)
     return hi;
 }
 
+/* The noncentrality at which the one-sided t test at alpha has 80% power. */
+static double settling(double df, double alpha)
+{
+    double far = 1e5; /* from there on the normal's, to four digits */
+    if (df >= far)
+        return stats_norm_quantile(1 - alpha) + stats_norm_quantile(0.8);
+    double t = stats_t_quantile(1 - alpha, df), lo = 0, hi = 64 + 2 * t;
+    while (hi - lo > 1e-9) {
+        double mid = (lo + hi) / 2;
+        if (1 - stats_nct_cdf(t, df, mid) < 0.8)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return hi;
+}
+
+double stats_units_needed(double gap, double now, double slope, double offset, double alpha)
+{
+    double least = slope > 0 ? (1 - offset) / slope : now; /* one degree of freedom */
+    double lo = fmax(fmin(now, 1), least), hi = fmax(now, lo);
+    if (!(gap > 0) || !(now > 0))
+        return NAN;
+    while (sqrt(hi / now) * gap < settling(slope * hi + offset, alpha))
+        if ((hi *= 2) > 1e15)
+            return INFINITY;
+    lo = floor(fmax(lo, 1)) - 1;
+    hi = ceil(hi);
+    while (hi - lo > 1) { /* hi settles it, lo does not */
+        double mid = floor(lo + (hi - lo) / 2);
+        double df = slope * mid + offset;
+        if (df >= 1 && sqrt(mid / now) * gap >= settling(df, alpha))
+            hi = mid;
+        else
+            lo = mid;
+    }
+    return hi;
+}
+
 double stats_mde(int64_t k)
 {
     return k < 2 ? NAN : stats_mde_se(2 * ((double)k - 1)) * sqrt(2 / (double)k);

@@ -63,6 +63,11 @@ double stats_mde(int64_t k);
  * two-sided 5% t test has 80% power. Of the design, whatever the difference that was seen. */
 double stats_mde_se(double df);
 
+/* How many units settle a one-sided t test at alpha with 80% power: the least n for which sqrt(n / now) x gap is the
+ * noncentrality that a t with slope x n + offset degrees of freedom wants. gap: |difference from the limit| in
+ * standard errors of `now` units. NaN: it sits on the limit. */
+double stats_units_needed(double gap, double now, double slope, double offset, double alpha);
+
 /* Distributions: CDFs and quantiles in double, from the incomplete beta and gamma functions. */
 double stats_norm_cdf(double x);
 double stats_norm_quantile(double p);

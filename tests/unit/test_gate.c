@@ -138,6 +138,8 @@ static void outcomes(void)
     struct gate_check one = check(margin, &base, 1, &same, 1, 1),
                       ten = check(margin, &base, 1, &same, 1, 10);
     CHECK_NEAR(ten.alpha, 0.005, 1e-15, "ten looks: a tenth of alpha");
+    k = check(margin, &base, 1, &same, 1, 100000);
+    CHECK(strstr(k.why, "99.9999%"), "very many looks are not 100%%: %s", k.why);
     CHECK(ten.hi > one.hi, "and wider bounds");
     struct result two[] = {same, worse};
     CHECK_NEAR(check(margin, &base, 1, two, 2, 0).alpha, 0.025, 1e-15,
@@ -195,6 +197,9 @@ static void seeds(void)
     k = check("bits_byte not_worse_by 0.0505 at 95% over seeds", base, 3, cand, 3, 0);
     CHECK(k.outcome == GATE_UNDECIDED && k.needed > 3 && strstr(k.why, "seeds an arm"),
           "near the margin it wants more seeds: %s", k.why);
+    k = check("bits_byte not_worse_by 0.055 at 95% over seeds", base, 3, cand, 3, 0);
+    CHECK(k.outcome == GATE_UNDECIDED && k.needed >= 8 && k.needed <= 10,
+          "whose spread is better known then: 9, not 12: %s", k.why);
     cand[1] = cand[2] = cand[0];
     k = check(rule, base, 3, cand, 3, 0);
     CHECK(k.outcome == GATE_UNDECIDED, "one run three times is one seed: %s", k.why);

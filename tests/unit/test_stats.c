@@ -354,6 +354,29 @@ static void test_promises(void)
     CHECK(wrong > 100, "ignoring clusters would call A/A different %d times in 400", wrong);
 }
 
+static void test_settling(void)
+{
+    /* 96 items in 12 clusters, a gap for which 11 degrees of freedom would say 274, 498, 20 and 48 */
+    struct {
+        double said, now, df, slope, offset, alpha, want;
+    } n[] = {{274, 96, 11, 0.125, -1, 0.05, 255},
+             {498, 96, 11, 0.125, -1, 0.01, 417},
+             {20, 3, 4, 2, -2, 0.05, 15},
+             {48, 3, 4, 2, -2, 0.01, 25}};
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+        double t = stats_t_quantile(1 - n[i].alpha, n[i].df) + stats_norm_quantile(0.8);
+        double gap = t / sqrt((n[i].said - 0.5) / n[i].now);
+        double got = stats_units_needed(gap, n[i].now, n[i].slope, n[i].offset, n[i].alpha);
+        CHECK(fabs(got - n[i].want) <= 1, "%g units settle it, not %g: %g", n[i].want, n[i].said,
+              got);
+        double df = n[i].slope * got + n[i].offset, q = stats_t_quantile(1 - n[i].alpha, df);
+        double power = 1 - stats_nct_cdf(q, df, gap * sqrt(got / n[i].now));
+        CHECK(power >= 0.8 && power < 0.83, "with a power of 80%%: %.4f", power);
+    }
+    CHECK(isnan(stats_units_needed(0, 10, 1, -1, 0.05)), "on the limit none do");
+    CHECK_NEAR(stats_units_needed(2.4865e-3, 100, 1, -1, 0.05), 1e8, 1e5, "many: 1.645 + 0.842");
+}
+
 int main(void)
 {
     test_ratio();
@@ -361,6 +384,7 @@ int main(void)
     test_paired();
     test_counts();
     test_seeds();
+    test_settling();
     test_correlations();
     test_promises();
     return tap_done();
