@@ -236,6 +236,31 @@ static int write_pair(const struct judge_asker *g, const struct judge_job *j, co
     return 0;
 }
 
+/* Which answers each file of scores is of, for assay agree: their files' SHA-256, of a pair both. */
+static struct json *answers_fact(const struct judge_asker *g, const struct judge_job *j,
+                                 struct arena *a)
+{
+    struct json *o = json_obj();
+    struct err ignored;
+    char x[SHA256_HEX], y[SHA256_HEX];
+    int32_t pair[2];
+    if (j->labels)
+        return o;
+    if (g->prompt.protocol == JUDGE_PAIRWISE) {
+        for (size_t k = 0; judge_pair(g, j, k, pair); k++) {
+            const struct judge_entrant *p = &g->entrant[pair[0]], *q = &g->entrant[pair[1]];
+            if (sha256_file(p->path, x, &ignored) == 0 && sha256_file(q->path, y, &ignored) == 0)
+                json_put(o, arena_printf(a, "%.*s-vs-%.*s", STR_ARG(p->name), STR_ARG(q->name)),
+                         json_of_z(arena_printf(a, "%s %s", x, y)));
+        }
+        return o;
+    }
+    for (size_t k = 0; k < g->entrants; k++)
+        if (sha256_file(g->entrant[k].path, x, &ignored) == 0)
+            json_put(o, str_dup(a, g->entrant[k].name), json_of_z(x));
+    return o;
+}
+
 static void facts(const struct judge_asker *g, const struct judge_job *j, struct stage *st,
                   struct json *all, struct arena *a)
 {
@@ -247,6 +272,7 @@ static void facts(const struct judge_asker *g, const struct judge_job *j, struct
     json_put(id, "judge", json_of_z(g->identity));
     json_put(id, "served", json_of_z(judge_served(g, a)));
     stage_fact(st, "identity", id);
+    stage_fact(st, "answers", answers_fact(g, j, a));
     stage_fact(st, "repeat", json_of_int(j->repeat));
     if (json_size(all) == 1) { /* one: its facts stand on top */
         void *it = NULL;

@@ -91,6 +91,33 @@ ok "answers that are missing are no failures of the judge" quiet judge --max-fai
 ok "but stand in the bounds" says '18 of 20 scored, mean 80.00.*, between 72.00 and 82.00 if all had a score, 2 not_run'
 R=
 
+# ---- agree
+serve good
+{ reply 4 stop 'question 1'; reply 3 stop; } > "$tmp/marks"
+J=$url/v1#small
+quiet judge --out "$tmp/a1"
+ok "a judge that says one thing" quiet "$ASSAY" agree "$tmp/a1/scores.msgpack" "$tmp/a1/scores.msgpack"
+ok "leaves kappa not estimable, with the reason" says '^kappa  *not estimable: both put all items into one and the same class'
+ok "and the correlations" says '^pearson  *not estimable: each gives all items the same score'
+serve marks
+quiet judge --prompt rubric5 --out "$tmp/a5"
+quiet judge --prompt rubric5 --seed 8 --out "$tmp/b5"
+ok "the scale is that of the judging" quiet "$ASSAY" agree "$tmp/a5/scores.msgpack" "$tmp/b5/scores.msgpack"
+ok "whatever it is" says '^classes  *5, of 1..5'
+ok "two scales are refused" fails 2 'a1/scores.msgpack is on a scale of 0..100, .*a5/scores.msgpack on 1..5' "$ASSAY" agree "$tmp/a1/scores.msgpack" "$tmp/a5/scores.msgpack"
+reply 'another answer' stop > "$tmp/cand2"
+serve cand2
+quiet "$ASSAY" eval --task instruct --model "$J" --items "$tmp/items.jsonl" --template plain --out "$tmp/s.msgpack"
+serve good
+R=$tmp/s.msgpack
+quiet judge --out "$tmp/s1"
+R=
+ok "so are the answers of two models" fails 2 'judges the answers of r, .*s1/scores.msgpack others, of s' "$ASSAY" agree "$tmp/a1/scores.msgpack" "$tmp/s1/scores.msgpack"
+twice() { "$ASSAY" judge --judge "$J" --items "$tmp/items.jsonl" --responses r="$tmp/r.msgpack" s="$tmp/s.msgpack" --out "$tmp/two"; }
+ok "two models in one judging" quiet twice
+ok "are told apart" fails 2 'of r, .* of s' "$ASSAY" agree "$tmp/two/scores/r.msgpack" "$tmp/two/scores/s.msgpack"
+ok "the same model twice is not" quiet "$ASSAY" agree "$tmp/two/scores/r.msgpack" "$tmp/a1/scores.msgpack"
+
 # ---- doctor
 {
     printf 'on POST /v1/chat/completions\nmatch temperature\ntimes 1000\nstatus 400\nbody {"error":{"message":"Unsupported value","param":"temperature","code":"unsupported_value"}}\n'
