@@ -52,9 +52,9 @@ static void judge_checkpoints(struct comparison *c, double level)
             if (r == c->baseline || !d->m || !d->base || (d->refused && !d->allowed))
                 continue;
             d->same_as = compare_counted_as(&c->run[r], d->m);
-            if (d->m->primary && !d->same_as && !d->est.why) {
+            if (d->m->primary && !d->same_as) { /* declared: it counts, estimable or not */
                 who[n] = d;
-                p[n++] = d->est.p;
+                p[n++] = d->est.why ? NAN : d->est.p;
             } else {
                 d->verdict = compare_verdict(&d->est, d->est.p, level, d->m->higher_better);
             }
@@ -64,6 +64,14 @@ static void judge_checkpoints(struct comparison *c, double level)
         who[i]->p_holm = p[i];
         who[i]->verdict = compare_verdict(&who[i]->est, p[i], level, who[i]->m->higher_better);
     }
+}
+
+bool compare_exploratory(const struct comparison *c, const struct compared_metric *k)
+{
+    const struct metric *m = k->delta[c->baseline].m;
+    for (size_t r = 0; r < c->nruns && !m; r++)
+        m = k->delta[r].m;
+    return m && (!m->primary || compare_counted_as(&c->run[c->baseline], m));
 }
 
 /* ---- putting it together ------------------------------------------------------------------------ */

@@ -92,6 +92,9 @@ struct comparison {
  * pooled over both arms. */
 const char *compare_sd_source(const struct recipe *x, struct str base_group, struct arena *a);
 
+/* Whether Holm's correction leaves the metric out: it is not primary, or counted as another. */
+bool compare_exploratory(const struct comparison *c, const struct compared_metric *k);
+
 int compare_runs(struct comparison *c, const struct result *runs, size_t n,
                  const struct compare_options *o, struct err *e);
 void compare_release(struct comparison *c);

@@ -38,6 +38,7 @@ static struct json *json_delta(const struct comparison *c, const struct delta *d
     if (!d->refused || d->allowed) {
         json_put(o, "difference", json_estimate(&d->est));
         json_put(o, "p_holm", json_of_num(d->p_holm));
+        json_put(o, "exploratory", json_of_bool(!d->m->primary || d->same_as));
         json_put(o, "detectable", json_of_num(d->mde));
         if (d->same_as)
             json_put(o, "counted_as", json_of_z(d->same_as));

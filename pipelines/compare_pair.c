@@ -29,10 +29,19 @@ static const char *units_differ(const struct metric *a, const struct metric *b, 
     size_t missing = 0;
     for (size_t i = 0; i < a->ids.n; i++)
         missing += map_find(at, a->ids.v[i]) < 0;
-    if (missing || a->ids.n != b->ids.n)
+    if (missing || a->ids.n != b->ids.n) {
+        struct map own = {0};
+        size_t lacks = 0;
+        for (size_t i = 0; i < a->ids.n; i++)
+            map_add(&own, a->ids.v[i], 0, NULL);
+        for (size_t i = 0; i < b->ids.n; i++)
+            lacks += map_find(&own, b->ids.v[i]) < 0;
+        map_release(&own);
         return arena_printf(ar,
-                            "items differ: %zu against %zu, %zu of the first are not in the second",
-                            a->ids.n, b->ids.n, missing);
+                            "items differ: %zu of the baseline's %zu are missing in it, %zu of its "
+                            "%zu are missing in the baseline",
+                            lacks, b->ids.n, missing, a->ids.n);
+    }
     for (size_t i = 0; i < a->ids.n; i++) {
         double db = b->den.v[at->value[map_find(at, a->ids.v[i])]];
         if (a->den.v[i] != db)

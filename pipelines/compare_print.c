@@ -121,7 +121,7 @@ static const char *verdict_text(const struct comparison *c, const struct delta *
                        : d->again                     ? " (the same training, no seed of its own)"
                        : x->seed == base->seed        ? " (same recipe and seed, run again)"
                                                       : " (same recipe, another seed)";
-    const char *counts = d->same_as      ? arena_printf(a, ", counted as %s", d->same_as)
+    const char *counts = d->same_as ? arena_printf(a, ", exploratory: counted as %s", d->same_as)
                          : d->m->primary ? ""
                                          : ", exploratory";
     const char *won = d->mcnemar ? arena_printf(a, " (%lld won, %lld lost)", (long long)d->won,
@@ -143,12 +143,15 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
         if (x->why)
             buf_printf(out, "not estimable, %s", x->why);
         else
-            buf_printf(out, "%s, %+.*f [%+.*f, %+.*f], p%s %s, df %.0f", verdict_names[x->verdict],
-                       digits, x->est.value, digits, x->est.lo, digits, x->est.hi,
+            buf_printf(out, "%s%s, %+.*f [%+.*f, %+.*f], p%s %s, df %.0f",
+                       verdict_names[x->verdict], isnan(x->p_holm) ? " (exploratory)" : "", digits,
+                       x->est.value, digits, x->est.lo, digits, x->est.hi,
                        isnan(x->p_holm) ? "" : " (Holm)",
                        show_p(a, isnan(x->p_holm) ? x->est.p : x->p_holm), x->est.df);
     }
     const char *of = compare_sd_source(x, c->run[c->baseline].group, a);
+    int fine = digits_for(fabs(x->effect) / 2, -1); /* a difference that is told is never 0.00 */
+    fine = fine > digits ? fine : digits;
     if (x->sd > 0) {
         /* chi-square interval of an sd: what df seeds can know of it */
         double df = (double)x->sd_df;
@@ -163,9 +166,9 @@ static void print_recipe(const struct comparison *c, const struct recipe *x, int
             ; /* nothing is to be settled within one recipe */
         else if (x->needed > 0)
             buf_printf(out, "; about %lld seed%s an arm would settle a difference of %.*f",
-                       (long long)x->needed, x->needed == 1 ? "" : "s", digits, fabs(x->effect));
+                       (long long)x->needed, x->needed == 1 ? "" : "s", fine, fabs(x->effect));
         else if (x->needed < 0)
-            buf_printf(out, "; more than 1000 seeds an arm to settle a difference of %.*f", digits,
+            buf_printf(out, "; more than 1000 seeds an arm to settle a difference of %.*f", fine,
                        fabs(x->effect));
     } else if (x->sd_df > 0) {
         buf_printf(out, "; no spread between the seeds (%s%sdf %lld)", of, *of ? "; " : "",
@@ -218,7 +221,7 @@ static void print_metric(const struct comparison *c, const struct compared_metri
                           "95% interval",
                           "difference",
                           arena_printf(a, "%g%% interval", 100 * c->o.level),
-                          "p (Holm)",
+                          compare_exploratory(c, k) ? "p (exploratory)" : "p (Holm)",
                           "these checkpoints"};
     table_row(&t, head);
     for (size_t r = 0; r < c->nruns; r++) {
@@ -328,7 +331,8 @@ static void csv_recipe(const struct compared_metric *k, const struct recipe *x,
                            est ? full(a, x->est.hi) : "",
                            est ? full(a, x->est.p) : "",
                            est ? full(a, x->p_holm) : "",
-                           est       ? verdict_names[x->verdict]
+                           est       ? arena_printf(a, "%s%s", verdict_names[x->verdict],
+                                              isnan(x->p_holm) ? ", exploratory" : "")
                            : x->same ? x->why
                                      : arena_printf(a, "not estimable: %s", x->why)};
     table_row(t, cells);
@@ -376,6 +380,9 @@ int compare_print(const struct comparison *c, enum table_format f, int digits, s
         print_config(c, f, in, &a, out);
     for (size_t k = 0; k < c->nmetrics; k++)
         print_metric(c, &c->metric[k], f, digits, in, &a, out);
+    if (c->compared)
+        buf_addz(out, "\np (Holm) is corrected for all primary metrics and runs; intervals are "
+                      "each for itself, not corrected\n");
 out:
     arena_release(&a);
     return rc;

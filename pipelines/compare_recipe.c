@@ -154,16 +154,18 @@ static void correct(struct comparison *c, const struct compare_options *o)
             continue;
         for (size_t i = 0; i < c->metric[k].nrecipes; i++) {
             struct recipe *x = &c->metric[k].recipe[i];
-            if (x->why)
-                continue;
+            if (x->same || !x->seeds || !x->base_seeds)
+                continue; /* no test was declared */
             who[n] = x;
             higher[n] = base->higher_better;
-            p[n++] = x->est.p;
+            p[n++] = x->why ? NAN : x->est.p;
         }
     }
     stats_holm(p, n);
     for (size_t i = 0; i < n; i++) {
         who[i]->p_holm = p[i];
+        if (who[i]->why)
+            continue;
         who[i]->verdict = compare_verdict(&who[i]->est, p[i], o->level, higher[i]);
     }
 }

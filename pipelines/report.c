@@ -80,10 +80,11 @@ static void summary(struct page *p)
     heading(p, "summary", "Summary");
     sentences(p, "What can be concluded", &f.can, "Nothing, from these results.");
     sentences(p, "What cannot", &f.cannot, "Nothing is left open.");
-    buf_addz(
-        p->out,
-        "<p class=\"dim\">Recipes are judged by the noise between seeds, checkpoints by the "
-        "noise between items. Holm's correction runs over the primary metrics and runs.</p>\n");
+    buf_addz(p->out,
+             "<p class=\"dim\">Recipes are judged by the noise between seeds, checkpoints by the "
+             "noise between items. Holm's correction runs over the primary metrics and runs; "
+             "intervals are each for "
+             "itself, not corrected.</p>\n");
     section_end(p);
 }
 
@@ -145,7 +146,9 @@ static const char *verdict(struct page *p, const struct delta *d, bool baseline)
     if (d->again)
         text = arena_printf(p->a, "%s (the same training, no seed of its own)", text);
     if (d->same_as)
-        text = arena_printf(p->a, "%s (counted as %s)", text, d->same_as);
+        text = arena_printf(p->a, "%s, exploratory (counted as %s)", text, d->same_as);
+    else if (!d->m->primary)
+        text = arena_printf(p->a, "%s, exploratory", text);
     return d->allowed ? arena_printf(p->a, "%s; marked: %s", text, d->refused) : text;
 }
 
@@ -159,6 +162,8 @@ static void metric_table(struct page *p, const struct compared_metric *k, const 
     struct arena *a = p->a;
     const char **cell = arena_array(a, COLUMNS * (c->nruns + 1), sizeof *cell);
     memcpy(cell, head, sizeof head);
+    if (compare_exploratory(c, k))
+        cell[7] = "p (exploratory)";
     for (size_t r = 0; r < c->nruns; r++) {
         const struct delta *d = &k->delta[r];
         const char **x = cell + COLUMNS * (r + 1);
@@ -203,6 +208,8 @@ static void recipe_table(struct page *p, const struct compared_metric *k)
     struct arena *a = p->a;
     const char **cell = arena_array(a, COLUMNS * (k->nrecipes + 1), sizeof *cell);
     memcpy(cell, head, sizeof head);
+    if (compare_exploratory(c, k))
+        cell[5] = "p (exploratory)";
     for (size_t i = 0; i < k->nrecipes; i++) {
         const struct recipe *r = &k->recipe[i];
         const char **x = cell + COLUMNS * (i + 1);
@@ -221,7 +228,8 @@ static void recipe_table(struct page *p, const struct compared_metric *k)
                          : "-";
         x[7] = report_number(a, r->mde, r->mde);
         x[8] = r->why ? arena_printf(a, "%s%s", r->same ? "" : "not estimable: ", r->why)
-                      : verdict_names[r->verdict];
+                      : arena_printf(a, "%s%s", verdict_names[r->verdict],
+                                     isnan(r->p_holm) ? ", exploratory" : "");
     }
     if (k->nrecipes)
         html_table(p->out,

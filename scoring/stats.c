@@ -253,7 +253,7 @@ void stats_holm(double *p, size_t n)
             s[m++] = (struct place){p[i], i};
     qsort(s, m, sizeof *s, by_value);
     for (size_t i = 0; i < m; i++) {
-        most = fmax(most, fmin(1, (double)(m - i) * s[i].v));
+        most = fmax(most, fmin(1, (double)(n - i) * s[i].v));
         p[s[i].at] = most;
     }
     free(s);

@@ -43,7 +43,8 @@ struct estimate stats_paired(const double *a, const double *b, const double *den
 void stats_wilson(int64_t k, int64_t n, double level, double *lo, double *hi);
 /* Exact McNemar, two-sided binomial on the discordant pairs; NaN if b + c = 0. */
 double stats_mcnemar(int64_t b, int64_t c);
-/* Holm's step-down adjusted p values, in place; NaN entries are skipped. */
+/* Holm's step-down adjusted p values, in place. A NaN is a test that was declared and could not be made: it stays
+ * NaN and counts in the family. */
 void stats_holm(double *p, size_t n);
 
 /* Recipes: mean(a) - mean(b) of k runs (seeds) an arm; Student t with pooled sd and

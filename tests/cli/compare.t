@@ -108,6 +108,16 @@ assert abs(d["value"] - 0.05) < 0.01 and d["lo"] < d["value"] < d["hi"], d
 assert next(r for r in bits["recipes"] if r["group"] == "new")["not_estimable"]
 PY
 is $? 0 "JSON has differences and what is not estimable"
+"$BUILD/tests/results" "$tmp/i1.msgpack" one g 1 n=200
+"$BUILD/tests/results" "$tmp/i2.msgpack" two g 2 n=190
+"$ASSAY" compare "$tmp/i1.msgpack" "$tmp/i2.msgpack" > "$tmp/out" 2> /dev/null
+ok "items that are missing are counted, of either" grep -q "items differ: 10 of the baseline's 200 are missing in it, 0 of its 190 are missing in the baseline" "$tmp/out" || sed 's/^/# /' "$tmp/out"
+for s in 1 2 3; do
+    "$BUILD/tests/results" "$tmp/a$s.msgpack" "a$s" a $s shift=0.0$s
+    "$BUILD/tests/results" "$tmp/b$s.msgpack" "b$s" b $s shift=0.0$s effect=0.0004
+done
+"$ASSAY" compare "$tmp"/a?.msgpack "$tmp"/b?.msgpack > "$tmp/out" 2> /dev/null
+ok "a difference to settle is told with digits: $(grep -o 'settle a difference of [0-9.]*' "$tmp/out" | head -1)" test "$(grep -cE 'settle a difference of 0\.0*[1-9]' "$tmp/out")" -gt 0 -a "$(grep -cE 'settle a difference of [0.]+( |;|$)' "$tmp/out")" = 0 || grep 'settle' "$tmp/out"
 "$ASSAY" compare "$tmp/runs" --baseline nobody > /dev/null 2> "$tmp/err"
 is "$? $(grep -c 'nobody is not among the runs; there are: a, b, c, killed$' "$tmp/err")" "2 1" "an unknown baseline is refused with the runs there are"
 compare --seed-sd nobody

@@ -136,7 +136,9 @@ static void refusing(void)
     m->den.v[5] -= 1;
     m->ids.v[7] = STR_LIT("x");
     compare_runs(&c, r, 2, &plain, &e);
-    CHECK(strstr(c.metric[0].delta[1].refused, "items differ"), "other items are refused");
+    CHECK(strstr(c.metric[0].delta[1].refused, "items differ: ") &&
+              strstr(c.metric[0].delta[1].refused, "missing in the baseline"),
+          "other items are refused: %s", c.metric[0].delta[1].refused);
     compare_release(&c);
     struct compare_options nobody = {.level = 0.95, .baseline = "zzz"};
     CHECK_INT(compare_runs(&c, r, 2, &nobody, &e), -1, "an unknown baseline: %s", e.msg);
@@ -299,6 +301,12 @@ static void counting(void)
                "so Holm takes bits a byte for one test, not two");
     CHECK_NEAR(c.metric[1].delta[1].mde, 2.85 * c.metric[1].delta[1].est.se, 0.01,
                "80%% power at 59 df: 2.85 standard errors");
+    struct buf text = {0};
+    CHECK(compare_print(&c, TABLE_TEXT, -1, &text, &e) == 0 && strstr(text.p, "p (exploratory)") &&
+              strstr(text.p, ", exploratory: counted as bits_byte"),
+          "a p that Holm leaves out is said to be exploratory, and so is its verdict");
+    CHECK(strstr(text.p, "intervals are each for itself, not corrected"), "what Holm is for");
+    buf_release(&text);
     double effect = c.metric[1].delta[1].mde;
     compare_release(&c);
     for (size_t k = 0; k < 60; k++)
@@ -330,6 +338,11 @@ static void many_recipes(void)
     compare_release(&c);
     compare_runs(&c, r, 6, &plain, &e);
     CHECK_INT(c.metric[0].recipe[1].verdict, VERDICT_WORSE, "the same alone is seen");
+    compare_release(&c);
+    compare_runs(&c, r, 7, &plain, &e);
+    x = c.metric[0].recipe;
+    CHECK(x[2].why && !x[1].why && fabs(x[1].p_holm - 2 * x[1].est.p) < 1e-12,
+          "a recipe of one seed is declared too and counts in the correction");
     compare_release(&c);
 }
 
