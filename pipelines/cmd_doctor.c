@@ -93,6 +93,7 @@ static void judge_cost(const struct probe *p, const struct price *price)
 {
     double money = price_of(price, p->tokens_in, p->tokens_out);
     double question = price_of(price, 300, 10);
+    char text[PRICE_TEXT], more[PRICE_TEXT];
     if (p->tokens_in == FIELD_NONE_I64)
         printf("%-12s the probe's tokens are unknown: it does not count them", "");
     else
@@ -101,11 +102,12 @@ static void judge_cost(const struct probe *p, const struct price *price)
     if (!price)
         printf("; what they cost is unknown (--price FILE)\n");
     else if (isfinite(money))
-        printf(", %.3g %.*s; 1000 questions of 300 + 10 tokens are about %.3g %.*s\n", money,
-               STR_ARG(price->currency), 1000 * question, STR_ARG(price->currency));
-    else
-        printf("; 1000 questions of 300 + 10 tokens are about %.3g %.*s\n", 1000 * question,
+        printf(", %s %.*s; 1000 questions of 300 + 10 tokens are about %s %.*s\n",
+               price_text(money, text), STR_ARG(price->currency), price_text(1000 * question, more),
                STR_ARG(price->currency));
+    else
+        printf("; 1000 questions of 300 + 10 tokens are about %s %.*s\n",
+               price_text(1000 * question, more), STR_ARG(price->currency));
 }
 
 /* Asked again without a temperature, if that is what it refuses. */

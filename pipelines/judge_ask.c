@@ -300,11 +300,11 @@ static int next_question(void *ctx, struct request *out, struct err *e)
 
 static void note_progress(struct judge_asker *g)
 {
-    char note[120] = "", money[40] = "";
+    char note[120] = "", money[80] = "", text[PRICE_TEXT];
     double spent = price_of(g->price, g->tokens_in, g->tokens_out);
     if (isfinite(spent))
-        snprintf(money, sizeof money, ", %s%.4g %.*s", g->uncounted ? "at least " : "", spent,
-                 STR_ARG(g->price->currency));
+        snprintf(money, sizeof money, ", %s%s %.*s", g->uncounted ? "at least " : "",
+                 price_text(spent, text), STR_ARG(g->price->currency));
     snprintf(note, sizeof note, "%lld failed%s", (long long)g->failed, money);
     progress_set(&g->bar, (double)(g->kept + g->decided), note);
 }
@@ -437,13 +437,14 @@ static void say_plan(struct judge_asker *g)
 {
     int64_t tokens;
     double money;
+    char text[PRICE_TEXT];
     struct buf b = {0};
     judge_estimate(g, &tokens, &money);
     buf_printf(&b, "%s: %zu questions to ask, %lld kept, at most %lld tokens or so",
                judge_protocol_names[g->prompt.protocol], count_waiting(g), (long long)g->kept,
                (long long)tokens);
     if (isfinite(money))
-        buf_printf(&b, ", %.3g %.*s", money, STR_ARG(g->price->currency));
+        buf_printf(&b, ", %s %.*s", price_text(money, text), STR_ARG(g->price->currency));
     log_info("%s", b.p);
     buf_release(&b);
 }
@@ -484,6 +485,7 @@ int64_t judge_asked(const struct judge_asker *g)
 void judge_spent(const struct judge_asker *g, struct buf *out)
 {
     int64_t asked = judge_asked(g);
+    char text[PRICE_TEXT];
     buf_printf(out, "; %lld asked now, %lld kept", (long long)asked, (long long)g->kept);
     if (g->model.sent > asked)
         buf_printf(out, " (%lld requests with tries)", (long long)g->model.sent);
@@ -498,7 +500,7 @@ void judge_spent(const struct judge_asker *g, struct buf *out)
         buf_printf(out, "; %lld + %lld tokens", (long long)g->tokens_in, (long long)g->tokens_out);
     double money = price_of(g->price, g->tokens_in, g->tokens_out);
     if (isfinite(money))
-        buf_printf(out, "; %s%.4g %.*s", g->uncounted ? "at least " : "", money,
+        buf_printf(out, "; %s%s %.*s", g->uncounted ? "at least " : "", price_text(money, text),
                    STR_ARG(g->price->currency));
 }
 

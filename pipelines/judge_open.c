@@ -90,8 +90,8 @@ static int take_response(void *ctx, const struct response *r, struct err *e)
     if (item == (size_t)-1)
         return judge_store_check(x->g->store, e)
                    ? -1
-                   : err_set(e, "response for item \"%.*s\", which is not among the %zu items",
-                             STR_ARG(r->item), x->g->store->items);
+                   : err_set(e, "%s: response for item \"%.*s\", which is not among the %zu items",
+                             x->g->entrant[x->entrant].path, STR_ARG(r->item), x->g->store->items);
     judge_store_answer(x->g->store, item, x->entrant, r->finish == FINISH_ERROR ? NULL : &r->text);
     x->found++;
     return judge_store_check(x->g->store, e);
@@ -122,7 +122,7 @@ int judge_load_answers(struct judge_asker *g, struct err *e)
         if (x->role != ROLE_MODEL || !x->path)
             continue;
         if (responses_each(x->path, take_response, &l, e))
-            return err_wrap(e, "%s", x->path);
+            return -1;
         if (!l.found)
             return err_set(e, "%s answers no item of these", x->path);
     }

@@ -100,7 +100,8 @@ static void put_lengths(const struct judge_summary *s, const char *what, FILE *t
     if (isfinite(s->pearson))
         fprintf(to,
                 "  length: mean %.0f characters%s, with the score Pearson %.3f, Spearman %.3f\n",
-                s->length_mean, what, s->pearson, s->spearman);
+                round(s->length_mean) == 0 ? 0 : s->length_mean /* no "-0" */, what, s->pearson,
+                s->spearman);
 }
 
 static int print_entrant(const struct judge_asker *g, int32_t k, FILE *to, struct err *e)

@@ -2,6 +2,7 @@
 #include "pipelines/price.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -52,6 +53,19 @@ bool price_is_for(const struct price *p, const char *judge)
     return str_eqz(p->model, "any") ||
            (p->model.n && ((name.n >= p->model.n && !memcmp(name.p, p->model.p, p->model.n)) ||
                            (last.n >= p->model.n && !memcmp(last.p, p->model.p, p->model.n))));
+}
+
+const char *price_text(double money, char out[PRICE_TEXT])
+{
+    double size = fabs(money);
+    int digits = size >= 1 || size == 0 ? 2 : 2 - (int)floor(log10(size));
+    size_t n = (size_t)snprintf(out, PRICE_TEXT, "%.*f", digits < 12 ? digits : 12, money);
+    n = n < PRICE_TEXT ? n : PRICE_TEXT - 1;
+    while (n && strchr(out, '.') && out[n - 1] == '0')
+        out[--n] = '\0';
+    if (n && out[n - 1] == '.')
+        out[--n] = '\0';
+    return strcmp(out, "-0") == 0 ? "0" : out;
 }
 
 double price_of(const struct price *p, int64_t tokens_in, int64_t tokens_out)

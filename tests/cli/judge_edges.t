@@ -81,6 +81,14 @@ for m in small smal any; do
     ok "the price of $m fits" bash -c "! grep -q 'the price is that of' '$tmp/err'"
 done
 
+printf '[price]\nmodel = small\ncurrency = USD\ninput = 3000000\noutput = 8\nsource = test\ndate = 2026-11-30\n' > "$tmp/dear.ini"
+quiet judge --price "$tmp/dear.ini" --out "$tmp/p4" --seed 6
+ok "large amounts are written out" says '; 3000 USD'
+ok "in the plan too" warns ', [0-9]* USD'
+price small
+quiet judge --price "$tmp/price.ini" --out "$tmp/p5" --seed 7 --max-failed 1
+ok "and small ones" says '; 0.00232 USD'
+
 # ---- answers
 cp "$tmp/items.jsonl" "$tmp/all.jsonl"
 mv "$tmp/fewer.jsonl" "$tmp/items.jsonl"
@@ -117,6 +125,14 @@ twice() { "$ASSAY" judge --judge "$J" --items "$tmp/items.jsonl" --responses r="
 ok "two models in one judging" quiet twice
 ok "are told apart" fails 2 'of r, .* of s' "$ASSAY" agree "$tmp/two/scores/r.msgpack" "$tmp/two/scores/s.msgpack"
 ok "the same model twice is not" quiet "$ASSAY" agree "$tmp/two/scores/r.msgpack" "$tmp/a1/scores.msgpack"
+
+for n in one two; do
+    printf '[{"instruction":"q","output":"r","model_response":"%s"},{"instruction":"p","output":"r","model_response":"%s too"}]\n' $n $n > "$tmp/$n.json"
+done
+serve good
+json() { "$ASSAY" judge --judge "$J" --items "$tmp/one.json" --responses "$tmp/one.json" "$tmp/two.json" --out "$tmp/names"; }
+ok "answers in JSON" quiet json
+ok "are called by their file's name without .json" [ -e "$tmp/names/scores/one.msgpack" ]
 
 # ---- doctor
 {
