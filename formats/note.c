@@ -7,6 +7,7 @@ static const struct field fields[] = {
     {"add", FIELD_STRS, AT(add), "", .help = "tags that the run gets"},
     {"remove", FIELD_STRS, AT(remove), "", .help = "tags that it loses"},
     {"notes", FIELD_STR, AT(notes), "", .help = "text in place of the notes before"},
+    {"clear", FIELD_BOOL, AT(clear), "false", .help = "the notes before go"},
     {"rest", FIELD_REST, AT(rest), "", .help = "unknown keys"},
     {0},
 };

@@ -11,6 +11,7 @@ struct note {
     struct str time;         /* UTC */
     struct strs add, remove; /* tags */
     struct str notes;        /* replaces the notes before, if not empty */
+    bool clear;              /* the notes before go */
     struct str rest;
 };
 extern const struct schema note_schema;

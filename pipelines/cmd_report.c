@@ -164,6 +164,8 @@ static int run(void *opt, struct arena *a, struct err *e)
     int rc = -1;
     if (o->results.n == 0)
         return err_code(e, EXIT_USAGE, "which results? files, run folders or a folder of runs");
+    if (o->chart.n && o->card.n)
+        return err_code(e, EXIT_USAGE, "--chart and --card write one file each: give one of them");
     struct compare_options co = {
         .baseline = o->baseline.n ? str_dup(a, o->baseline) : NULL,
         .seed_sd = o->seed_sd.n ? str_dup(a, o->seed_sd) : NULL,

@@ -9,6 +9,7 @@
 struct opt {
     struct strs results, add, remove;
     struct str note;
+    bool clear_note;
 };
 static const struct field fields[] = {
     {.name = "results",
@@ -31,6 +32,11 @@ static const struct field fields[] = {
      .at = offsetof(struct opt, note),
      .def = "",
      .help = "text in place of the notes before"},
+    {.name = "clear_note",
+     .type = FIELD_BOOL,
+     .at = offsetof(struct opt, clear_note),
+     .def = "false",
+     .help = "the notes before go"},
     {0},
 };
 static const struct schema options = {"tag", 1, sizeof(struct opt), fields};
@@ -60,12 +66,20 @@ static int run(void *opt, struct arena *a, struct err *e)
     char now[32];
     if (o->results.n == 0)
         return err_code(e, EXIT_USAGE, "which results? files or run folders");
-    if (o->add.n + o->remove.n + o->note.n == 0)
-        return err_code(e, EXIT_USAGE, "nothing to say; give --add, --remove or --note");
+    if (o->add.n + o->remove.n + o->note.n + o->clear_note == 0)
+        return err_code(e, EXIT_USAGE,
+                        "nothing to say; give --add, --remove, --note or --clear-note");
+    if (o->note.n && o->clear_note)
+        return err_code(e, EXIT_USAGE, "--note and --clear-note: give one of them");
+    for (size_t i = 0; i < o->add.n; i++)
+        for (size_t k = 0; k < o->remove.n; k++)
+            if (str_eq(o->add.v[i], o->remove.v[k]))
+                return err_code(e, EXIT_USAGE, "--add %.*s --remove %.*s: which of the two?",
+                                STR_ARG(o->add.v[i]), STR_ARG(o->add.v[i]));
     if (check_tags(&o->add, "--add", e) != 0)
         return -1;
     clock_iso(clock->wall(clock), now);
-    struct note n = {str_z(now), o->add, o->remove, o->note, {0}};
+    struct note n = {str_z(now), o->add, o->remove, o->note, o->clear_note, {0}};
     for (size_t i = 0; i < o->results.n; i++) {
         const char *path = str_dup(a, o->results.v[i]);
         const char *own = path_join(a, path, "result.msgpack");

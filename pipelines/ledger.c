@@ -89,7 +89,7 @@ static void apply_note(struct result *r, const struct note *n, struct arena *a)
         if (!has_tag(&tags, n->add.v[i]))
             strs_push(&tags, n->add.v[i], a);
     r->tags = tags;
-    if (n->notes.n)
+    if (n->clear || n->notes.n)
         r->notes = n->notes;
 }
 

@@ -183,8 +183,11 @@ static int condition_parse(struct condition *c, struct str text, const struct re
                         STR_ARG(c->want));
     if (c->op != OP_MATCH)
         return 0;
-    if (!(c->regex = regex_new(c->want, REGEX_CASELESS, e)))
-        return err_wrap(e, "condition \"%.*s\"", STR_ARG(text));
+    if (!(c->regex = regex_new(c->want, REGEX_CASELESS, e))) {
+        err_wrap(e, "condition \"%.*s\"", STR_ARG(text));
+        e->code = EXIT_USAGE;
+        return -1;
+    }
     c->match = regex_match_new(c->regex);
     return 0;
 }

@@ -76,7 +76,7 @@ static void sentences(struct page *p, const char *title, const struct strs *s, c
 static void summary(struct page *p)
 {
     struct findings f;
-    report_findings(p->c, &f, p->a);
+    report_findings(p->c, SIZE_MAX, &f, p->a);
     heading(p, "summary", "Summary");
     sentences(p, "What can be concluded", &f.can, "Nothing, from these results.");
     sentences(p, "What cannot", &f.cannot, "Nothing is left open.");

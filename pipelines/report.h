@@ -17,7 +17,8 @@ int report_html(const struct comparison *c, const char *const *path, const char 
 struct findings {
     struct strs can, cannot;
 };
-void report_findings(const struct comparison *c, struct findings *f, struct arena *a);
+/* only: the run that is spoken of; SIZE_MAX: all of them. */
+void report_findings(const struct comparison *c, size_t only, struct findings *f, struct arena *a);
 
 /* The judged or scored answers side by side (pipelines/report_answers.c), or why there are none. At
  * most `room` bytes; what is left out is said. */

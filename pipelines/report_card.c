@@ -164,7 +164,7 @@ void report_card(const struct comparison *c, size_t run, struct buf *out)
     training(r, &a, out);
     evaluation(r, &a, out);
     if (c->nruns > 1) {
-        report_findings(c, &f, &a);
+        report_findings(c, run, &f, &a);
         buf_addz(out, "## Compared with other runs\n\n");
         for (size_t i = 0; i < f.can.n; i++)
             buf_printf(out, "- %.*s\n", STR_ARG(f.can.v[i]));

@@ -11,7 +11,18 @@ struct teller {
     const struct comparison *c;
     struct findings *f;
     struct arena *a;
+    size_t only; /* the run that is spoken of; SIZE_MAX: all */
 };
+
+static bool spoken_of(const struct teller *t, size_t run)
+{
+    return t->only == SIZE_MAX || t->only == run;
+}
+
+static bool group_spoken_of(const struct teller *t, struct str group)
+{
+    return t->only == SIZE_MAX || str_eq(t->c->run[t->only].group, group);
+}
 
 static void say(struct strs *to, struct arena *a, const char *sentence)
 {
@@ -41,7 +52,8 @@ static void tell_unknown(const struct teller *t, const struct compared_metric *k
     size_t n = 0;
     for (size_t i = 0; i < k->nrecipes; i++) {
         const struct recipe *y = &k->recipe[i];
-        if (y->same || y->verdict != VERDICT_NOT_ESTIMABLE || !y->why || strcmp(y->why, why) != 0)
+        if (y->same || !group_spoken_of(t, y->group) || y->verdict != VERDICT_NOT_ESTIMABLE ||
+            !y->why || strcmp(y->why, why) != 0)
             continue;
         if (n == 0 && y != x)
             goto out; /* told with the first of them */
@@ -65,7 +77,7 @@ static void tell_recipe(const struct teller *t, const struct compared_metric *k,
 {
     struct str base = t->c->run[t->c->baseline].group;
     const char *name = metric_name(t, k), *shown = "", *of = compare_sd_source(x, base, t->a);
-    if (x->same)
+    if (x->same || !group_spoken_of(t, x->group))
         return;
     if (*of)
         of = arena_printf(t->a, " (seed sd %s)", of);
@@ -103,8 +115,8 @@ static const char *runs_with(const struct teller *t, const struct compared_metri
     struct buf b = {0};
     for (size_t r = 0; r < t->c->nruns; r++) {
         const struct delta *d = &k->delta[r];
-        if (r == t->c->baseline || !d->m || !d->base || (d->refused && !d->allowed) ||
-            d->verdict != v)
+        if (!spoken_of(t, r) || r == t->c->baseline || !d->m || !d->base ||
+            (d->refused && !d->allowed) || d->verdict != v)
             continue;
         buf_printf(&b, "%s%.*s", b.n ? ", " : "", STR_ARG(t->c->run[r].run));
         if (v == VERDICT_BETTER || v == VERDICT_WORSE)
@@ -141,7 +153,7 @@ static void tell_checkpoints(const struct teller *t, const struct compared_metri
                          base, name, none));
     for (size_t r = 0; r < t->c->nruns; r++) {
         const struct delta *d = &k->delta[r];
-        if (d->refused)
+        if (d->refused && spoken_of(t, r))
             say(&t->f->cannot, t->a,
                 arena_printf(t->a, "%.*s is not compared with %s on %s: %s%s.",
                              STR_ARG(t->c->run[r].run), base, name, d->refused,
@@ -149,9 +161,9 @@ static void tell_checkpoints(const struct teller *t, const struct compared_metri
     }
 }
 
-void report_findings(const struct comparison *c, struct findings *f, struct arena *a)
+void report_findings(const struct comparison *c, size_t only, struct findings *f, struct arena *a)
 {
-    struct teller t = {c, f, a};
+    struct teller t = {c, f, a, only};
     *f = (struct findings){0};
     for (size_t k = 0; k < c->nmetrics; k++) {
         const struct metric *m = report_any(&c->metric[k], c->nruns);
@@ -163,12 +175,16 @@ void report_findings(const struct comparison *c, struct findings *f, struct aren
             tell_checkpoints(&t, &c->metric[k]);
     for (size_t r = 0; r < c->nruns; r++) {
         const struct result *x = &c->run[r];
+        if (!spoken_of(&t, r))
+            continue;
         if (x->status.n && !str_eqz(x->status, "finished"))
             say(&f->cannot, a,
                 arena_printf(a, "%.*s did not finish: %.*s.", STR_ARG(x->run), STR_ARG(x->status)));
         else if (x->metrics.n == 0)
             say(&f->cannot, a, arena_printf(a, "%.*s has no evaluation.", STR_ARG(x->run)));
     }
+    if (only == c->baseline && c->nruns > 1)
+        say(&f->cannot, a, "It is the baseline: the others are compared with it.");
     if (c->nruns == 1)
         say(&f->cannot, a, "One run alone: there is nothing to compare it with.");
 }

@@ -140,6 +140,16 @@ static const char *cell(const struct query_field *f, const struct result *r, int
     return digits >= 0 ? arena_printf(a, "%.*f", digits, v.num) : arena_printf(a, "%.4g", v.num);
 }
 
+/* The run's name stands first anyway. */
+static struct strs without_name(struct strs columns, struct arena *a)
+{
+    struct strs out = {0};
+    for (size_t i = 0; i < columns.n; i++)
+        if (!str_eqz(columns.v[i], "run"))
+            strs_push(&out, columns.v[i], a);
+    return out;
+}
+
 static int fields_of(const struct result *v, size_t n, struct strs columns,
                      struct query_field **out, struct arena *a, struct err *e)
 {
@@ -156,6 +166,7 @@ int runs_table_columns(const struct result *v, size_t n, struct strs columns, in
     struct arena a = {0};
     struct query_field *field;
     struct table t;
+    columns = without_name(columns, &a);
     int rc = fields_of(v, n, columns, &field, &a, e);
     if (rc == 0) {
         char *align = arena_alloc(&a, columns.n + 2);

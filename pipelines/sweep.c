@@ -106,6 +106,20 @@ static int add_cell(struct sweep *s, struct strs set, struct err *e)
     return 0;
 }
 
+/* 1e-3 and 0.001 are one value: their cells would be one run under two names. */
+static int check_values(struct str key, struct strs v, struct err *e)
+{
+    double x, y;
+    for (size_t i = 0; i < v.n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!str_eq(v.v[i], v.v[k]) && str_f64(v.v[i], &x) == 0 && str_f64(v.v[k], &y) == 0 &&
+                x == y)
+                return err_code(e, EXIT_USAGE,
+                                "sweep.grid: %.*s: %.*s and %.*s are one value; leave one out",
+                                STR_ARG(key), STR_ARG(v.v[k]), STR_ARG(v.v[i]));
+    return 0;
+}
+
 /* One option with its values; the cells so far times these. */
 static int times(struct strs **sets, size_t *n, struct str part, struct sweep *s, struct err *e)
 {
@@ -116,6 +130,8 @@ static int times(struct strs **sets, size_t *n, struct str part, struct sweep *s
     if (!key.n || !v.n)
         return err_code(e, EXIT_USAGE, "sweep.grid: want section.key: value value..., got \"%.*s\"",
                         STR_ARG(part));
+    if (check_values(key, v, e))
+        return -1;
     if (!s->fit)
         s->fit = str_dup(&s->arena, key);
     if (*n * v.n > MOST_CELLS)

@@ -14,8 +14,8 @@ static void cells(const struct sweep *s, enum table_format f, struct buf *out, s
     struct table t = {0};
     const char *metric = str_dup(a, s->c.metric);
     table_begin(&t, 6, "lrrrrl");
-    table_row(&t,
-              (const char *const[]){"run", s->fit ? s->fit : "-", metric, "hours", "money", ""});
+    table_row(&t, (const char *const[]){"run", s->fit ? s->fit : "-", metric, "hours", "money",
+                                        "remark"});
     for (size_t i = 0; i < s->n; i++) {
         const struct cell *c = &s->v[i];
         const char *row[] = {c->name,
@@ -74,8 +74,9 @@ static void means(const struct sweep *s, const char *others, const struct fit *f
 
 static void verdict(const struct sweep *s, const struct fit *f, struct buf *out, struct arena *a)
 {
-    buf_printf(out, "\n%s against %.*s, a parabola in its logarithm over %zu runs at %zu values",
-               s->fit, STR_ARG(s->c.metric), f->n, f->values);
+    buf_printf(out, "\n%s against %.*s, a parabola in its logarithm over %zu run%s at %zu value%s",
+               s->fit, STR_ARG(s->c.metric), f->n, f->n == 1 ? "" : "s", f->values,
+               f->values == 1 ? "" : "s");
     if (!isnan(f->sd))
         buf_printf(out, ", residual sd %.2g", f->sd);
     if (!isnan(f->seed_sd))

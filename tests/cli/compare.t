@@ -108,6 +108,13 @@ assert abs(d["value"] - 0.05) < 0.01 and d["lo"] < d["value"] < d["hi"], d
 assert next(r for r in bits["recipes"] if r["group"] == "new")["not_estimable"]
 PY
 is $? 0 "JSON has differences and what is not estimable"
+is "$("$ASSAY" compare "$tmp/runs" --list --columns run,seed --format csv | head -1 | tr -d '\r')" "run,seed" "--columns run does not stand there twice"
+"$ASSAY" compare "$tmp/runs" --list --where 'run~(' > "$tmp/out" 2> "$tmp/err"
+is $? 2 "a pattern that is none is a mistake of the call"
+"$ASSAY" tag "$tmp/runs/b" --add x --remove x > "$tmp/out" 2> "$tmp/err"
+is "$? $(grep -c 'which of the two' "$tmp/err")" "2 1" "a tag is not added and removed at once"
+"$ASSAY" tag "$tmp/runs/b" --clear-note
+is "$? $("$ASSAY" compare "$tmp/runs/b" --list --columns notes --format csv | tail -1 | tr -d '\r')" "0 b," "a note can be cleared"
 "$BUILD/tests/results" "$tmp/i1.msgpack" one g 1 n=200
 "$BUILD/tests/results" "$tmp/i2.msgpack" two g 2 n=190
 "$ASSAY" compare "$tmp/i1.msgpack" "$tmp/i2.msgpack" > "$tmp/out" 2> /dev/null

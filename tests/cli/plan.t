@@ -15,6 +15,8 @@ plan --hardware pipelines/hardware/8xa100-40.ini pipelines/hardware/8xh100-80.in
 ok "measured runs on the same device calibrate it" grep -qE '^8xh100-80 .* 568186 .* 38\.13 USD +7\.4% measured: series-8xh100m80' "$tmp/out"
 ok "a median when there are several" grep -qE '^8xa100-40 .* measured: median of 3 runs, nearest series-8xa100m40' "$tmp/out"
 ok "a machine nobody measured stays assumed" grep -qE '^rtx3090 .* assumed' "$tmp/out"
+"$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/8xb200-160.ini --set train.precision=fp32 --results "$tmp/series" > "$tmp/out" 2> "$tmp/err"
+is "$? $(grep -c 'none of the 34 results in --results counts: none is of .* at fp32, within' "$tmp/err")" "0 1" "where no result counts it says why" || sed 's/^/# /' "$tmp/err"
 plan --hardware pipelines/hardware/8xa100-40.ini --scale
 ok "a scaling table from 1" grep -qE '^ +1 +104 .* 100\.0%' "$tmp/out"
 ok "to 1,024 devices" grep -qE '^ +1024 +1 ' "$tmp/out"

@@ -128,6 +128,10 @@ ok "with each metric's value" grep -qE '^      value: [0-9.]+$' "$tmp/card.md"
 ok "and a table of them" grep -qE '^\| `bits_byte` \| documents \| [0-9.]+ \| [0-9.]+ to [0-9.]+' "$tmp/card.md"
 ok "parameters, tokens, seed are there" test "$(grep -cE '^\| (parameters|tokens|seed|cost, training) \|' "$tmp/card.md")" = 4
 ok "nothing is left to do, unknown or empty" bash -c '! grep -qiE "todo|nan|\(null\)|\| +\|$|: *$" <(sed "1,/^---$/d; s/^| | |$//" "$1" | grep -vE "^[a-z -]+:$|results:$|task:$|dataset:$|metrics:$|on:$")' _ "$tmp/card.md"
+"$ASSAY" report "$tmp"/[bw]?.msgpack "$tmp/o.msgpack" --card worse-1 --out "$tmp/own.md" 2> "$tmp/err"
+is "$(grep -cE 'worse-1|recipe worse' "$tmp/own.md" | sed 's/[1-9][0-9]*/some/') $(sed -n '/^## Compared/,$p' "$tmp/own.md" | grep -cE 'worse-[23]|odd')" "some 0" "among many it speaks of its own run alone" || sed -n '/^## Compared/,$p' "$tmp/own.md" | sed 's/^/# /'
+"$ASSAY" report "$tmp/b1.msgpack" --card base-1 --chart cost --out "$tmp/two.svg" 2> "$tmp/err"
+is "$? $(ls "$tmp/two.svg" 2> /dev/null)" "2 " "a card and a chart at once are refused"
 "$ASSAY" report "$tmp/b1.msgpack" --card nobody --out "$tmp/card.md" 2> "$tmp/err"
 is $? 2 "a card of a run that is not there is refused"
 done_testing

@@ -28,6 +28,12 @@ file() { printf '[sweep]\nrun = base\n%s\n' "$2" > "$tmp/sweeps/$1.ini"; }
 go() { make sweep DEPS=0 BUILD="$BUILD" RUN_FILES="$tmp/files" SWEEP_FILES="$tmp/sweeps" RUNS_DIR="$tmp/runs" "$@" > "$tmp/log" 2> "$tmp/err"; }
 file lr 'grid = train.lr: 5e-4 2e-3 8e-3 3e-2
 seeds = 2'
+file twice 'grid = train.lr: 2e-3 1e-3 0.001'
+sweep() { "$ASSAY" sweep "$tmp/sweeps/$1.ini" --run-files "$tmp/files" --runs "$tmp/runs" > "$tmp/log" 2> "$tmp/err"; }
+sweep twice
+is "$? $(grep -c 'train.lr: 1e-3 and 0.001 are one value; leave one out' "$tmp/err")" "2 1" "one value written twice is refused" || cat "$tmp/err"
+sweep lr
+ok "each column has a heading" grep -qE '^run +train.lr +nll_token +hours +money +remark$' "$tmp/log" || head -3 "$tmp/log"
 go SWEEP=lr
 is $? 0 "a grid of four rates and two seeds" || tail -5 "$tmp/err" | sed 's/^/# /'
 is "$(ls -d "$tmp"/runs/lr-* | wc -l)" 8 "is eight runs"
