@@ -16,12 +16,15 @@ const char *const split_names[] = {"train", "val", "test", NULL};
 struct writer {
     const struct split_docs *o;
     struct split_counts *n;
+    struct docs *docs; /* that are read now */
     struct file_out train, test;
     struct buf clean, line, id;
 };
 
 static int put_doc(struct writer *w, const struct doc *d, bool held_out, struct err *e)
 {
+    if (held_out && docs_once(w->docs, d->id, e)) /* it will be paired by its id */
+        return -1;
     buf_cut(&w->line, 0);
     doc_write(d, &w->line);
     if (held_out) {
@@ -70,6 +73,7 @@ static int take_all(struct writer *w, struct strs paths, bool test_input, struct
     struct docs *r = docs_open(paths, (enum bad_utf8)w->o->bad_utf8, e);
     if (!r)
         return -1;
+    w->docs = r;
     progress_begin(&bar, test_input ? "split test" : "split", "%", 100, 0);
     while ((got = docs_next(r, &d, e)) > 0) {
         if (take_doc(w, d, test_input, e)) {

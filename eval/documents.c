@@ -58,6 +58,8 @@ static int next(void *ctx, struct loss_doc *out, struct err *e)
     int rc = docs_next(r->docs, &d, e);
     if (rc <= 0)
         return rc;
+    if (docs_once(r->docs, d.id, e))
+        return -1;
     r->ids.n = 0;
     if (encode(r->encoder, d.text, &r->ids, e))
         return err_wrap(e, "document %.*s", STR_ARG(d.id));

@@ -6,12 +6,14 @@
 #include "formats/doc.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/map.h"
 #include "base/stream.h"
 
 #define MAX_LINE ((size_t)64 << 20)
@@ -37,6 +39,12 @@ struct docs {
     struct buf raw, fixed; /* of the document in hand */
     struct json *row;
     struct buf idbuf;
+    struct map once; /* ids that docs_once() saw: their place among `place` */
+    struct place {
+        size_t file;
+        int64_t line; /* 0: the file is the document */
+    } * place;
+    size_t places_cap;
 };
 
 /* ---- which files ---------------------------------------------------------------------------- */
@@ -125,6 +133,8 @@ void docs_close(struct docs *r)
     buf_release(&r->raw);
     buf_release(&r->fixed);
     buf_release(&r->idbuf);
+    map_release(&r->once);
+    free(r->place);
     free(r->file);
     arena_release(&r->arena);
     free(r);
@@ -280,6 +290,33 @@ double docs_fraction(const struct docs *r)
     if (r->stream)
         done += r->file[r->at].size * stream_fraction(r->stream);
     return r->total > 0 ? fmin(done / r->total, 1) : 1;
+}
+
+static const char *place_text(const struct docs *r, struct place p, char *to, size_t cap)
+{
+    if (p.line)
+        snprintf(to, cap, "%s:%lld", r->file[p.file].path, (long long)p.line);
+    else
+        snprintf(to, cap, "%s", r->file[p.file].path);
+    return to;
+}
+
+int docs_once(struct docs *r, struct str id, struct err *e)
+{
+    char first[512], second[512];
+    struct place here = {r->at, r->file[r->at].jsonl ? stream_lineno(r->stream) : 0};
+    ptrdiff_t at = map_find(&r->once, id);
+    if (at >= 0)
+        return err_set(e, "the id %.*s is there twice, in %s and in %s: give each document its own",
+                       STR_ARG(id), place_text(r, r->place[at], first, sizeof first),
+                       place_text(r, here, second, sizeof second));
+    if (r->once.n == r->places_cap) {
+        r->places_cap = r->places_cap ? 2 * r->places_cap : 256;
+        r->place = mem_grow(r->place, r->places_cap * sizeof *r->place);
+    }
+    r->place[r->once.n] = here;
+    map_add(&r->once, str_copy(&r->arena, id), 0, NULL);
+    return 0;
 }
 
 /* ---- writing and splitting ------------------------------------------------------------------ */

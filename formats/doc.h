@@ -34,6 +34,9 @@ struct docs *docs_open(struct strs paths, enum bad_utf8 policy, struct err *e);
 int docs_next(struct docs *r, struct doc *d, struct err *e);
 int64_t docs_replaced(const struct docs *r); /* documents that had bad UTF-8 */
 double docs_fraction(const struct docs *r);  /* of the bytes of all paths, 0..1 */
+/* Remembers the id of the document in hand (or of a piece of it). One that was there before is an error
+ * that names both places: what is measured document by document is paired by id. */
+int docs_once(struct docs *r, struct str id, struct err *e);
 void docs_close(struct docs *r);
 /* One JSONL line of a document (id, text, oracle_bits if known). */
 void doc_write(const struct doc *d, struct buf *out);

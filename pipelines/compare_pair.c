@@ -17,6 +17,22 @@ static int32_t *clusters_of(const struct metric *m, struct arena *a)
     return out;
 }
 
+/* An id that stands there twice: no unit of the other run could tell which it is. */
+static const char *doubled_id(const struct metric *m, struct arena *a)
+{
+    struct map seen = {0};
+    const char *why = NULL;
+    for (size_t i = 0; i < m->ids.n && !why; i++) {
+        int added;
+        map_add(&seen, m->ids.v[i], 0, &added);
+        if (!added)
+            why = arena_printf(a, "the item %.*s is there twice, so it cannot be paired",
+                               STR_ARG(m->ids.v[i]));
+    }
+    map_release(&seen);
+    return why;
+}
+
 /* Whether the units can be paired at all; the reason if not. */
 static const char *units_differ(const struct metric *a, const struct metric *b, struct map *at,
                                 struct arena *ar)
@@ -24,6 +40,11 @@ static const char *units_differ(const struct metric *a, const struct metric *b, 
     if (a->num.n != a->ids.n || a->den.n != a->ids.n || b->num.n != b->ids.n ||
         b->den.n != b->ids.n)
         return "the per-item values of one of them are not whole";
+    const char *doubled = doubled_id(a, ar);
+    if (!doubled)
+        doubled = doubled_id(b, ar);
+    if (doubled)
+        return doubled;
     for (size_t i = 0; i < b->ids.n; i++)
         map_add(at, b->ids.v[i], (int64_t)i, NULL);
     size_t missing = 0;

@@ -93,6 +93,9 @@ ok "choices are not shared" fails 2 "shares windows and documents" "$ASSAY" eval
 sed 's/"oracle_bits":[0-9.]*/"oracle_bits":9999/' "$tmp/d/test.jsonl" > "$tmp/leak.jsonl"
 ok "a loss below what is possible is an error" fails 1 "below what any model can reach" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/leak.jsonl" --out "$tmp/e/leak.msgpack"
 ok "and leaves no result" [ ! -e "$tmp/e/leak.msgpack" ]
+{ head -3 "$tmp/d/test.jsonl"; head -1 "$tmp/d/test.jsonl"; } > "$tmp/twice.jsonl"
+ok "an id that is there twice is refused with both places" fails 1 "is there twice, in .*twice.jsonl:1 and in .*twice.jsonl:4" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/twice.jsonl" --out "$tmp/e/leak.msgpack"
+ok "by split too, where it is held out" fails 1 "is there twice, in .*twice.jsonl:1 and in" "$ASSAY" split --in "$tmp/d/train.jsonl" --test-in "$tmp/twice.jsonl" --out "$tmp/twice"
 
 # ---- instruct
 ok "eval --task instruct" quiet "${instruct[@]}" --out "$tmp/e/r.msgpack"

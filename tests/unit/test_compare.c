@@ -99,6 +99,12 @@ static void pairing(void)
     compare_runs(&c, r, 3, &plain, &e);
     CHECK_INT(c.metric[0].delta[2].est.n, n - 1, "an item without a value leaves the pair");
     compare_release(&c);
+
+    turned.ids.v[5] = turned.ids.v[4];
+    compare_runs(&c, r, 3, &plain, &e);
+    CHECK(c.metric[0].delta[2].refused && strstr(c.metric[0].delta[2].refused, "is there twice"),
+          "an id that is there twice is not paired with anything");
+    compare_release(&c);
 }
 
 static void refusing(void)

@@ -181,6 +181,23 @@ static void test_paths(void)
     CHECK(!docs_open((struct strs){0}, BAD_UTF8_RAW, &e), "and no path at all");
 }
 
+static void test_once(void)
+{
+    struct str path = str_z(at("twice.jsonl"));
+    struct doc d;
+    put("twice.jsonl", STR_LIT("{\"id\":\"a\",\"text\":\"1\"}\n\n{\"id\":\"b\",\"text\":\"2\"}\n"
+                               "{\"id\":\"a\",\"text\":\"3\"}\n"));
+    struct docs *r = docs_open((struct strs){&path, 1}, BAD_UTF8_REPLACE, &e);
+    CHECK(docs_next(r, &d, &e) == 1 && !docs_once(r, d.id, &e) && docs_next(r, &d, &e) == 1 &&
+              !docs_once(r, d.id, &e),
+          "ids that differ are taken");
+    CHECK(docs_next(r, &d, &e) == 1 && docs_once(r, d.id, &e) == -1 &&
+              strstr(e.msg, "the id a is there twice") && strstr(e.msg, "twice.jsonl:1 and") &&
+              strstr(e.msg, "twice.jsonl:4:"),
+          "one that comes again is refused with both places: %s", e.msg);
+    docs_close(r);
+}
+
 static void test_long_line(void)
 {
     struct buf b = {0};
@@ -257,6 +274,7 @@ int main(void)
     test_utf8();
     test_packed();
     test_paths();
+    test_once();
     test_long_line();
     test_write();
     test_split();
