@@ -1,8 +1,11 @@
 /* cmd_eval: options of the evaluation tasks. [eval] of a run file, then options. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/command.h"
+#include "eval/model.h"
 #include "eval/tasks.h"
 #include "trainer/launch.h"
 #include "trainer/ranks.h"
@@ -51,7 +54,7 @@ static const struct field fields[] = {
     {"temperature", FIELD_F64, AT(temperature), "", -1, 100,
      .help = "0: the likeliest token; -1: not sent to a server"},
     {"top_k", FIELD_I64, AT(top_k), "", 0, 16777216, .help = "0: all"},
-    {"top_p", FIELD_F64, AT(top_p), "", 0, 1, .help = "1: all"},
+    {"top_p", FIELD_F64, AT(top_p), "", 1e-6, 1, .help = "1: all"},
     {"min_p", FIELD_F64, AT(min_p), "", 0, 1, .help = "checkpoints: 0: all"},
     {"repetition_penalty", FIELD_F64, AT(repetition_penalty), "", 0.01, 100,
      .help = "checkpoints: 1: none"},
@@ -73,6 +76,84 @@ static const struct field fields[] = {
     {0},
 };
 static const struct schema options_schema = {"eval", 1, sizeof(struct options), fields};
+
+/* Which tasks read an option; one that is not here is read by all. */
+enum {
+    W = 1 << TASK_WINDOWS,
+    D = 1 << TASK_DOCUMENTS,
+    I = 1 << TASK_INSTRUCT,
+    C = 1 << TASK_CHOICE,
+};
+static const struct reader {
+    const char *name;
+    unsigned by;
+} readers[] = {
+    {"shards", W},
+    {"items", D | I | C},
+    {"task_file", I | C},
+    {"shots", C},
+    {"shots_from", C},
+    {"items_out", I | C},
+    {"vocab", D | I | C},
+    {"template", I},
+    {"window", W},
+    {"stride", W},
+    {"start", W},
+    {"tokens", W},
+    {"batch", I | C},
+    {"max_new_tokens", I},
+    {"temperature", I},
+    {"top_k", I},
+    {"top_p", I},
+    {"min_p", I},
+    {"repetition_penalty", I},
+    {"seed", I | C},
+    {"stop", I},
+    {"hardware", W | D},
+    {"concurrency", I | C},
+    {"timeout", I | C},
+    {"retries", I | C},
+    {"max_requests", I | C},
+    {0},
+};
+
+/* Whether an option has another value than its default. */
+static bool given(const struct field *f, const struct options *o)
+{
+    const void *at = (const char *)o + f->at;
+    switch (f->type) {
+    case FIELD_STR:
+        return ((const struct str *)at)->n > 0;
+    case FIELD_STRS:
+        return ((const struct strs *)at)->n > 0;
+    case FIELD_I64:
+        return *(const int64_t *)at != (*f->def ? strtoll(f->def, NULL, 10) : FIELD_NONE_I64);
+    case FIELD_F64:
+        return *f->def ? *(const double *)at != strtod(f->def, NULL) : !isnan(*(const double *)at);
+    default:
+        return false;
+    }
+}
+
+/* What the task would leave out without a word. */
+static int check_read(const struct options *o, struct arena *a, struct err *e)
+{
+    for (const struct reader *r = readers; r->name; r++) {
+        const struct field *f = fields;
+        while (strcmp(f->name, r->name) != 0)
+            f++;
+        if (r->by & 1U << o->task || !given(f, o))
+            continue;
+        char *name = arena_strdup(a, f->name);
+        for (char *c = name; *c; c++)
+            *c = *c == '_' ? '-' : *c;
+        return err_code(e, EXIT_USAGE, "--task %s does not read --%s: leave it out", tasks[o->task],
+                        name);
+    }
+    if (o->shots_from.n && !o->shots)
+        return err_code(e, EXIT_USAGE, "--shots-from is read with --shots only: say how many");
+    return 0;
+}
 
 static const char *text(struct arena *a, struct str option, struct str otherwise)
 {
@@ -167,7 +248,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct eval_job j;
     bool launched;
     int status;
-    if (make_job(&j, opt, a, e))
+    if (check_read(o, a, e) || make_job(&j, opt, a, e))
         return -1;
     if (j.task == TASK_WINDOWS && !j.shards)
         return err_code(e, EXIT_USAGE, "--task windows needs --shards");
@@ -176,6 +257,11 @@ static int run(void *opt, struct arena *a, struct err *e)
     if (j.task == TASK_CHOICE && !j.task_file)
         return err_code(e, EXIT_USAGE, "--task choice needs --task-file");
     bool loss = j.task == TASK_WINDOWS || j.task == TASK_DOCUMENTS;
+    if (loss && model_answers_only(j.model))
+        return err_code(e, EXIT_USAGE,
+                        "--task %s needs a checkpoint: a server or a replay gives no "
+                        "log-probabilities of whole texts; give a checkpoint folder as --model",
+                        tasks[j.task]);
     if (!loss && o->ranks > 1)
         return err_code(e, EXIT_USAGE, "--ranks shares windows and documents, not %s",
                         tasks[j.task]);
@@ -205,6 +291,7 @@ const struct command cmd_eval = {
         "instruct   answers as records; killed, it goes on where it was\n"
         "choice     log-probabilities of the choices of rows, read by a task file; prints acc and\n"
         "           acc_norm by character, byte and token\n\n"
+        "An option that the task does not read is refused. "
         "Losses need a checkpoint folder; --ranks spreads them over processes (and GPUs), with the "
         "same\nbits; instruct takes any model. Keys of servers come from the "
         "environment only: OPENAI_API_KEY for openai:, ASSAY_API_KEY for http://.",

@@ -22,7 +22,7 @@ static const struct field fields[] = {
      .help = "0: the likeliest token"},
     {"top_k", FIELD_I64, offsetof(struct sample_options, rule.top_k), "0", 0, 16777216,
      .help = "sample among the k likeliest tokens; 0: all"},
-    {"top_p", FIELD_F64, offsetof(struct sample_options, rule.top_p), "1", 0, 1,
+    {"top_p", FIELD_F64, offsetof(struct sample_options, rule.top_p), "1", 1e-6, 1,
      .help = "sample among the likeliest tokens of this total probability"},
     {"min_p", FIELD_F64, offsetof(struct sample_options, rule.min_p), "0", 0, 1,
      .help = "sample among tokens at least this fraction as likely as the likeliest"},

@@ -94,4 +94,7 @@ extern const struct model_ops *const models[]; /* eval/models.c; NULL-ended */
 int model_open(struct model *m, const char *spec, const struct model_options *o, struct err *e);
 void model_close(struct model *m); /* accepts a zeroed one */
 
+/* Whether spec is a server's or a replay's, of which a loss can't be had. */
+bool model_answers_only(const char *spec);
+
 #endif

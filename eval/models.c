@@ -29,6 +29,12 @@ static const struct model_ops *ops_of(const char *spec)
     return file_is_dir(spec) || llmc_is_model(spec) ? &model_gpt2 : NULL;
 }
 
+bool model_answers_only(const char *spec)
+{
+    const struct model_ops *ops = ops_of(spec);
+    return ops && ops != &model_gpt2;
+}
+
 int model_open(struct model *m, const char *spec, const struct model_options *o, struct err *e)
 {
     *m = (struct model){.ops = ops_of(spec)};

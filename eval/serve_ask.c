@@ -239,7 +239,7 @@ static const struct parameter {
     {"max_tokens", IN_BOTH, ASK_INT, K(max_tokens), 0, 1 << 24, NULL},
     {"max_completion_tokens", IN_CHAT, READER_INT, R(new_max), 0, 1 << 24, NULL},
     {"temperature", IN_BOTH, ASK_REAL, K(rule.temperature), 0, 100, NULL},
-    {"top_p", IN_BOTH, ASK_REAL, K(rule.top_p), 0, 1, NULL},
+    {"top_p", IN_BOTH, ASK_REAL, K(rule.top_p), 1e-6, 1, NULL},
     {"top_k", IN_BOTH, ASK_INT, K(rule.top_k), -1, 1 << 24, NULL},
     {"min_p", IN_BOTH, ASK_REAL, K(rule.min_p), 0, 1, NULL},
     {"repetition_penalty", IN_BOTH, ASK_REAL, K(rule.repeat), 0.01, 100, NULL},

@@ -8,6 +8,7 @@
  * server without a key (a web page that resolves its own name to 127.0.0.1), and keys, which are
  * compared without stopping at the first difference.
  */
+#include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -147,8 +149,8 @@ static bool key_fits(const struct http *h, struct str given)
 {
     static const char bearer[] = "Bearer ";
     size_t n = strlen(h->key);
-    if (!str_starts(given, bearer))
-        return false;
+    if (given.n < strlen(bearer) || strncasecmp(given.p, bearer, strlen(bearer)) != 0)
+        return false; /* a scheme's name has no case (RFC 9110, 11.1) */
     given.p += strlen(bearer);
     given.n -= strlen(bearer);
     unsigned diff = given.n != n;
@@ -296,7 +298,10 @@ static int listen_on(struct http *h, const struct addrinfo *at, const struct ser
                          NULL, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_NOTIFY_COMPLETED,
                          completed, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections,
                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(o->timeout < 1 ? 1 : o->timeout),
-                         MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+                         MHD_OPTION_END); /* its default keeps a second server off the port */
+    if (!h->daemon && errno == EADDRINUSE)
+        return err_set(e, "listen on %.*s port %lld: the port is in use; give another with --port",
+                       STR_ARG(o->host), (long long)o->port);
     if (!h->daemon)
         return err_sys(e, "listen on %.*s port %lld", STR_ARG(o->host), (long long)o->port);
     return 0;

@@ -144,6 +144,7 @@ refuses 400 messages '{"model":"tiny"}' chat/completions
 refuses 400 tempratur '{"prompt":"a","tempratur":1}'
 refuses 400 temperature '{"prompt":"a","temperature":-1}'
 refuses 400 temperature '{"prompt":"a","temperature":"hot"}'
+refuses 400 top_p '{"prompt":"a","top_p":0}'
 refuses 400 max_tokens '{"prompt":"a","max_tokens":1.5}'
 refuses 400 n '{"prompt":"a","n":0}'
 refuses 400 n '{"prompt":["a","b"],"n":1000}'
@@ -237,10 +238,14 @@ is "$(status "$url/models")" 401 "no key, no answer"
 is "$(status "$url/models" GET --header 'Authorization: Bearer sesame')" 401 "half a key neither"
 is "$(status "$url/models" GET --header 'Authorization: Bearer sesame-12345')" 401 "nor too much of one"
 is "$(ask "$url/models" GET --header 'Authorization: Bearer sesame-1234' --get data.0.id)" tiny "the key opens"
+is "$(ask "$url/models" GET --header 'authorization: bearer sesame-1234' --get data.0.id)" tiny "in whatever case the scheme is written"
 is "$(status "$root/health")" ok "health needs none"
 is "$("$ASSAY" sample --model "$url#tiny" --prompt "The" --max-new-tokens 3 2> /dev/null | wc -l)" 1 "our client takes it from the environment"
 stop
 ok "the key is in no log" bash -c "! grep -q sesame '$tmp/serve.err' '$tmp/serve.out'"
 ok "a port that is taken is an error" fails 1 "listen on" bash -c "perl -MIO::Socket::INET -e '\$s = IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\"); \$p = \$s->sockport; system @ARGV, \"--port\", \$p; exit(\$? >> 8)' '$ASSAY' serve --model '$tmp/m' --vocab '$tmp/v.tiktoken'"
+start
+ok "a second server on one port is an error too" fails 1 "the port is in use; give another with --port" timeout 20 "$ASSAY" serve --model "$tmp/m" --vocab "$tmp/v.tiktoken" --port "$(echo "$root" | sed 's/.*://')"
+stop
 ok "a host that is no address" fails 2 "no address" "$ASSAY" serve --model "$tmp/m" --vocab "$tmp/v.tiktoken" --host example.com
 done_testing
