@@ -210,6 +210,7 @@ int panel_run(const struct panel_job *j, FILE *to, struct arena *a, struct err *
     if (panel_design(&p, e) || panel_passes(j->dir, &p.pass, &p.passes, a, e))
         goto out;
     rc = ask_open(&p, &st, &last, e);
+    p.finished = last;
     if (rc == 0)
         rc = panel_make_pass(&p, e);
     if (rc == 0 && (p.is_new || !last))

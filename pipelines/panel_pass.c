@@ -227,13 +227,29 @@ static void add_anchors(struct panel *p)
             add_known(p, 0, i, "anchor");
 }
 
+/* The last pass has every model: a command with --rejudge all that was given again has gone on, and
+ * does not pay for another such pass. */
+static bool has_all(const struct panel *p)
+{
+    const struct strs *last = &p->pass[p->passes - 1].model;
+    for (size_t k = 0; k < p->passes; k++)
+        for (size_t i = 0; i < p->pass[k].model.n; i++) {
+            bool there = false;
+            for (size_t x = 0; x < last->n; x++)
+                there = there || str_eq(last->v[x], p->pass[k].model.v[i]);
+            if (!there)
+                return false;
+        }
+    return true;
+}
+
 /* What is asked now: the last pass again, or a new one. */
 int panel_make_pass(struct panel *p, struct err *e)
 {
     p->now = (struct panel_pass){.number = (int64_t)p->passes + 1};
     if (add_new(p, e))
         return -1;
-    p->is_new = p->now.model.n || (p->j->rejudge < 0 && p->passes);
+    p->is_new = p->now.model.n || (p->j->rejudge < 0 && p->passes && !(p->finished && has_all(p)));
     if (!p->is_new && !p->passes)
         return err_code(e, EXIT_USAGE, "--responses is missing: this panel has no models yet");
     if (!p->is_new) {

@@ -15,6 +15,7 @@ struct panel {
     size_t passes;
     struct panel_pass now; /* the pass that is asked */
     bool is_new;
+    bool finished; /* the last pass was open and is whole now */
     char items_hash[SHA256_HEX];
     struct buf spent; /* a line a pass that was asked */
     bool started;     /* the stage is */
