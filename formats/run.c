@@ -300,9 +300,12 @@ static const struct field run_fields[] = {
 const struct schema run_schema = {"config", 1, sizeof(struct run), run_fields};
 
 #define AT(m) offsetof(struct hardware, m)
+const char *const hardware_backends[] = {"any", "cpu", "cuda", NULL};
 static const struct field hardware_fields[] = {
     {"name", FIELD_STR, AT(name), "", .help = "what tables call it"},
     {"device", FIELD_STR, AT(device), "", .help = "model of one device"},
+    {"backend", FIELD_ENUM, AT(backend), "any", .choices = hardware_backends,
+     .help = "on which its devices are used: a run on another takes no peak and no price from it"},
     {"count", FIELD_I64, AT(count), "1", 1, 1000000, .help = "devices"},
     {"memory_gib", FIELD_F64, AT(memory_gib), "", 0, 1e6, .help = "memory of one device, GiB"},
     {"peak_tflops", FIELD_F64, AT(peak_tflops), "", 0, 1e6,
@@ -358,6 +361,11 @@ int hardware_load(struct hardware *h, const char *path, struct arena *a, struct 
     static const struct schema file_schema = {"hardware file", 1, sizeof(struct hardware),
                                               file_fields};
     return config_load(&file_schema, h, path, (struct strs){0}, a, e);
+}
+
+bool hardware_is_of(const struct hardware *h, struct str backend)
+{
+    return h->backend == 0 || str_eqz(backend, hardware_backends[h->backend]);
 }
 
 void hardware_at(struct hardware *h, int precision)

@@ -155,6 +155,7 @@ int run_load(struct run *r, const char *path, struct strs sets, struct arena *a,
 /* Hardware files (pipelines/hardware/NAME.ini), section [hardware]. */
 struct hardware {
     struct str name, device, interconnect, price_currency, price_source, price_date;
+    int backend;                 /* index of hardware_backends: on which its devices are used */
     int64_t count;               /* devices */
     double memory_gib;           /* of one device */
     double peak_tflops;          /* of one device, dense, at the run's precision */
@@ -168,6 +169,9 @@ struct hardware {
 };
 extern const struct schema hardware_schema;
 int hardware_load(struct hardware *h, const char *path, struct arena *a, struct err *e);
+extern const char *const hardware_backends[];
+/* Whether a run on this backend is on devices that the file describes, as far as the file says. */
+bool hardware_is_of(const struct hardware *h, struct str backend);
 /* peak_tflops becomes that of this precision, where the file says one. */
 void hardware_at(struct hardware *h, int precision);
 

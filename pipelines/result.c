@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/stream.h"
 #include "formats/shard.h"
 #include "pipelines/money.h"
@@ -23,6 +24,7 @@ struct collector {
     struct stage *st;
     struct arena *a;
     double eval_seconds;
+    struct str backend; /* that trained; empty: not told */
     struct buf missing; /* names of artefacts that the run file asks for and the folder lacks */
 };
 
@@ -174,6 +176,7 @@ static int collect_pretrain(struct collector *c, struct err *e)
     double rss = fact(m, "peak_rss");
     r->timing.peak_rss = isnan(rss) ? FIELD_NONE_I64 : (int64_t)rss;
     r->software.backend = fact_str(c, m, "backend");
+    c->backend = fact_str(c, m, "backend_name");
     r->started = fact_str(c, m, "started");
     json_free(m);
     return collect_curve(c, dir, e);
@@ -407,6 +410,20 @@ static void collect_money(struct collector *c, const struct hardware *hw)
     r->cost_total = b.total;
 }
 
+/* The given machine, unless the run was trained on something else than its devices. */
+static const struct hardware *machine_of(const struct collector *c, const struct hardware *hw)
+{
+    struct str asked = c->r->config.train.backend;
+    struct str on = c->backend.n || str_eqz(asked, "auto") ? c->backend : asked;
+    if (!hw || !on.n || hardware_is_of(hw, on))
+        return hw;
+    log_warn("%s: hardware file %.*s names %lld x %.*s (backend = %s), the run was on %.*s: the "
+             "result has no peak, price or cost of it",
+             c->dir, STR_ARG(hw->name), (long long)hw->count, STR_ARG(hw->device),
+             hardware_backends[hw->backend], STR_ARG(on));
+    return NULL;
+}
+
 int result_collect(struct result *r, const char *dir, const struct hardware *hw, struct stage *st,
                    struct arena *a, struct err *e)
 {
@@ -429,7 +446,7 @@ int result_collect(struct result *r, const char *dir, const struct hardware *hw,
     result_machine(&r->hardware, a);
     result_software(&r->software, a);
     if (collect_data(&c, e) != 0 || collect_pretrain(&c, e) != 0 || collect_metrics(&c, e) != 0 ||
-        result_segments(r, in_run(&c, "pretrain"), hw, a, e) != 0) {
+        result_segments(r, in_run(&c, "pretrain"), hw = machine_of(&c, hw), a, e) != 0) {
         buf_release(&c.missing);
         return -1;
     }

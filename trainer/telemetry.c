@@ -62,6 +62,8 @@ static void find_peak(struct telemetry *t, const struct hardware *h, int world)
     double one = telemetry_peak(t->device);
     t->peak = NAN;
     snprintf(t->peak_from, sizeof t->peak_from, "unknown");
+    if (h && !hardware_is_of(h, str_z(t->backend->ops->name)))
+        h = NULL;
     if (h && h->peak_tflops > 0 && h->count > 0) {
         t->peak = h->peak_tflops * 1e12 * (double)h->count;
         snprintf(t->peak_from, sizeof t->peak_from, "hardware file %.*s: %lld x %g TFLOP/s",
@@ -160,6 +162,7 @@ void telemetry_facts(const struct telemetry *t, struct stage *s, double energy,
     fact(s, "mfu", rate * t->flops_token / t->peak);
     fact(s, "peak_tflops", t->peak / 1e12);
     stage_volatile(s, "peak_from", json_of_z(t->peak_from));
+    stage_volatile(s, "backend_name", json_of_z(t->backend->ops->name));
     stage_volatile(s, "ranks", json_of_int(world));
     stage_volatile(s, "device", json_of_z(t->device[0] ? t->device : "unknown"));
     stage_volatile(s, "driver", json_of_z(t->driver[0] ? t->driver : "unknown"));

@@ -8,8 +8,8 @@
  *
  * Energy is the device's own counter, else power over time (the fact "energy_from" says which).
  *
- * MFU = tokens/s x (6 N + 6 L C T) / peak, where the peak is the hardware file's (of all its devices)
- * or that of the device's name in a table (times ranks), dense bf16 in both, whatever the precision of
+ * MFU = tokens/s x (6 N + 6 L C T) / peak, where the peak is the hardware file's (of all its devices,
+ * if they are of the run's backend) or that of the device's name in a table (times ranks), dense bf16 in both, whatever the precision of
  * the run, so that runs compare.
  */
 #ifndef TRAINER_TELEMETRY_H

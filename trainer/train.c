@@ -485,8 +485,15 @@ static int begin_segment(struct trainer *t, const char *journal, struct err *e)
     s.host = str_z(host);
     s.started = str_z(now);
     s.backend = str_z(t->backend.ops->describe(&t->backend));
-    if (t->o->hardware)
-        s.hardware = *t->o->hardware;
+    const struct hardware *h = t->o->hardware;
+    const char *backend = t->backend.ops->name;
+    if (h && hardware_is_of(h, str_z(backend)))
+        s.hardware = *h;
+    else if (h)
+        log_warn("hardware file %.*s names %lld x %.*s (backend = %s), this run is on %s: no MFU, "
+                 "no price and no cost are taken from it",
+                 STR_ARG(h->name), (long long)h->count, STR_ARG(h->device),
+                 hardware_backends[h->backend], backend);
     return segments_add(t->o->out, &s, last, t->state.seconds, e);
 }
 

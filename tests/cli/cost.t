@@ -107,6 +107,15 @@ print(abs(sum(x["money"] for x in s) + 10 * (t["train_seconds"] - sum(x["seconds
 PY
 is "$(sed -n 1p "$tmp/out")" "['a', 'b'] [1, 2] [1, 62] True" "two segments, every token in one of them"
 is "$(sed -n 2p "$tmp/out")" "True True True False" "each at its machine's price; validation timed; billed not guessed"
+"$ASSAY" train --config "$tmp/runs/t/run.ini" --set train.backend=cpu --set train.max_hours=0 --shards "$tmp/runs/t/shards" \
+    --out "$tmp/foreign/pretrain" --hardware pipelines/hardware/8xa100-40.ini > "$tmp/log" 2>&1
+is "$? $(grep -c 'names 8 x A100 40GB SXM4 (backend = cuda), this run is on cpu: no MFU, no price' "$tmp/log")" "0 1" "a run on the CPU under a GPU's hardware file warns" || sed 's/^/# /' "$tmp/log"
+is "$(grep -c A100 "$tmp/foreign/pretrain/segments.jsonl") $(grep -c '"mfu": *null' "$tmp/foreign/pretrain/manifest.json")" "0 1" "and claims neither the machine nor a share of its peak"
+cp "$tmp/runs/t/run.ini" "$tmp/foreign/run.ini"
+"$ASSAY" result --run "$tmp/foreign" --hardware pipelines/hardware/8xa100-40.ini > "$tmp/log" 2>&1
+is "$? $(grep -c 'names 8 x A100.* the run was on cpu: the result has no peak, price or cost' "$tmp/log")" "0 1" "nor does its result" || sed 's/^/# /' "$tmp/log"
+"$ASSAY" cat "$tmp/foreign/result.msgpack" > "$tmp/foreign.json"
+is "$(grep -oE 'A100|10\.32|"mfu":[0-9.e-]+|"cost_[a-z]+":[0-9.e-]+' "$tmp/foreign.json" | tr '\n' ' ')" "" "which has no card, price, MFU or cost of it"
 ok "cost shows the segments" grep -q 'Segments of runs that moved' <("$ASSAY" cost "$tmp/runs/t")
 "$ASSAY" cost "$tmp/runs/t" --price a=7200 --format json > "$tmp/json"
 is "$(python3 - "$tmp/json" <<'PY'

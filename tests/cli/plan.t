@@ -45,4 +45,5 @@ plan --hardware "$tmp/small.ini" --scale
 is "$? $(grep -cE '[0-9] h at|USD|of linear' "$tmp/out") $(grep -c 'it does not fit$' "$tmp/out")" "1 0 1" "where it does not fit there are no hours and no money" || sed 's/^/# /' "$tmp/out"
 plan --hardware pipelines/hardware/rtx3090.ini --results "$tmp/nothing"
 is $? 1 "results that are not there are an error"
+is "$(grep -c "\\\\'" pipelines/hardware/*.ini | grep -vc ':0$')" 0 "no shell's quoting was left in a hardware file"
 done_testing
