@@ -21,7 +21,8 @@ struct queue {
 /* Sums of rows; added to their units at the end, so the order of flushes never shows. */
 struct row_sum {
     size_t unit;
-    double nats;
+    int64_t end; /* position whose target is a document's closing EOT; -1: none */
+    double nats, nats_end;
 };
 struct pass {
     struct gpt2 *m;
@@ -50,16 +51,17 @@ static struct loss_unit *unit_add(struct loss_units *u)
         u->cap = u->cap ? 2 * u->cap : 256;
         u->v = mem_grow(u->v, u->cap * sizeof *u->v);
     }
-    u->v[u->n] = (struct loss_unit){.oracle_bits = NAN};
+    u->v[u->n] = (struct loss_unit){.oracle_bits = NAN, .nats_end = NAN};
     return &u->v[u->n++];
 }
 
 void loss_sum(const struct loss_units *u, struct loss_totals *t)
 {
-    t->nats = 0;
+    t->nats = t->nats_end = 0;
     t->tokens = t->bytes = 0;
     for (size_t i = 0; i < u->n; i++) {
         t->nats += u->v[i].nats;
+        t->nats_end += isnan(u->v[i].nats_end) ? 0 : u->v[i].nats_end;
         t->tokens += u->v[i].tokens;
         t->bytes = t->bytes < 0 || u->v[i].bytes < 0 ? -1 : t->bytes + u->v[i].bytes;
     }
@@ -109,17 +111,18 @@ static int flush(struct pass *p, struct queue *q, struct err *e)
         return -1;
     for (int64_t b = 0; b < q->rows; b++) {
         struct row_sum *r = &p->sum[q->row[b]];
-        double sum = 0;
+        double sum = 0, end = 0;
         int64_t counted = 0;
         for (int64_t t = 0; t < q->T; t++) {
             if (q->y[b * q->T + t] < 0)
                 continue;
-            sum += p->loss[b * q->T + t];
+            *(t == r->end ? &end : &sum) += p->loss[b * q->T + t];
             counted++;
         }
-        if (!isfinite(sum))
+        if (!isfinite(sum) || !isfinite(end))
             return err_set(e, "%.*s: its loss is not finite", STR_ARG(p->units->v[r->unit].id));
         r->nats = sum;
+        r->nats_end = end;
         p->done += (double)counted;
     }
     q->rows = 0;
@@ -140,20 +143,27 @@ static int exchange(struct pass *p, struct err *e)
     size_t n = p->nsums;
     if (p->world == 1 || !n)
         return 0;
-    double *mine = mem_array(n, sizeof *mine), *all = mem_array(n * (size_t)p->world, sizeof *all);
-    for (size_t i = 0; i < n; i++)
-        mine[i] = p->sum[i].nats;
-    int rc = rendezvous_gather(p->units->meet, mine, n * sizeof *mine, all, e);
-    for (size_t i = 0; i < n && !rc; i++)
-        p->sum[i].nats = all[(size_t)owner_of(p, i) * n + i];
+    double *mine = mem_array(2 * n, sizeof *mine);
+    double *all = mem_array(2 * n * (size_t)p->world, sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        mine[2 * i] = p->sum[i].nats;
+        mine[2 * i + 1] = p->sum[i].nats_end;
+    }
+    int rc = rendezvous_gather(p->units->meet, mine, 2 * n * sizeof *mine, all, e);
+    for (size_t i = 0; i < n && !rc; i++) {
+        const double *got = all + 2 * ((size_t)owner_of(p, i) * n + i);
+        p->sum[i].nats = got[0];
+        p->sum[i].nats_end = got[1];
+    }
     free(mine);
     free(all);
     return rc;
 }
 
-/* Queues n positions: x[n], targets y[n] with those before `from` not counted. */
+/* Queues n positions: x[n], targets y[n] with those before `from` not counted and the one at `end`
+ * (-1: none) summed apart. */
 static int row_add(struct pass *p, size_t unit, const int32_t *x, const int32_t *y, int64_t n,
-                   int64_t from, struct err *e)
+                   int64_t from, int64_t end, struct err *e)
 {
     struct queue *q = &p->q[(n + PAD - 1) / PAD - 1];
     if (!q->x) {
@@ -172,7 +182,7 @@ static int row_add(struct pass *p, size_t unit, const int32_t *x, const int32_t 
         p->sums_cap = p->sums_cap ? 2 * p->sums_cap : 256;
         p->sum = mem_grow(p->sum, p->sums_cap * sizeof *p->sum);
     }
-    p->sum[p->nsums] = (struct row_sum){.unit = unit};
+    p->sum[p->nsums] = (struct row_sum){.unit = unit, .end = end};
     if (owner_of(p, p->nsums) != p->rank) {
         p->nsums++;
         return 0;
@@ -189,8 +199,12 @@ static int flush_all(struct pass *p, struct err *e)
             return -1;
     if (exchange(p, e))
         return -1;
-    for (size_t i = 0; i < p->nsums; i++)
-        p->units->v[p->sum[i].unit].nats += p->sum[i].nats;
+    for (size_t i = 0; i < p->nsums; i++) {
+        struct loss_unit *u = &p->units->v[p->sum[i].unit];
+        u->nats += p->sum[i].nats;
+        if (p->sum[i].end >= 0)
+            u->nats_end = p->sum[i].nats_end;
+    }
     return 0;
 }
 
@@ -315,7 +329,7 @@ int loss_windows(struct gpt2 *m, const struct tokens *t, const struct loss_slice
         u->id = str_printf(&out->arena, "w%06lld", (long long)i);
         u->tokens = n - from;
         u->bytes = bytes_of(&t->info.token_bytes, ids + 1 + from, n - from);
-        if (row_add(&p, out->n - 1, ids, ids + 1, n, from, e))
+        if (row_add(&p, out->n - 1, ids, ids + 1, n, from, -1, e))
             goto end;
     }
     rc = flush_all(&p, e);
@@ -341,9 +355,10 @@ static int document_add(struct pass *p, size_t unit, const int32_t *ids, int64_t
     int64_t T = p->most, stride = T / 2 > 0 ? T / 2 : 1, counted = 0;
     for (int64_t at = 0; counted < targets; at += stride) {
         int64_t n = targets - at < T ? targets - at : T;
-        if (row_add(p, unit, ids + at, ids + at + 1, n, counted - at, e))
-            return -1;
+        int64_t from = counted - at;
         counted = at + n;
+        if (row_add(p, unit, ids + at, ids + at + 1, n, from, counted == targets ? n - 1 : -1, e))
+            return -1;
     }
     return 0;
 }
@@ -360,7 +375,7 @@ int loss_documents(struct gpt2 *m, int32_t eot, loss_doc_fn *next, void *ctx,
     while ((rc = next(ctx, &d, e)) == 1) {
         struct loss_unit *u = unit_add(out);
         u->id = u->cluster = str_copy(&out->arena, d.id);
-        u->tokens = d.n + 1;
+        u->tokens = d.n;
         u->bytes = d.bytes;
         u->oracle_bits = d.oracle_bits;
         totals->documents++;
@@ -387,7 +402,8 @@ int loss_documents(struct gpt2 *m, int32_t eot, loss_doc_fn *next, void *ctx,
 static double gap_of(const struct loss_unit *u, int64_t text_bytes)
 {
     double scale = u->bytes > 0 ? (double)text_bytes / (double)u->bytes : 1;
-    return u->nats / log(2) * scale - u->oracle_bits;
+    double end = isnan(u->nats_end) ? 0 : u->nats_end; /* no bytes: nothing to scale */
+    return u->nats / log(2) * scale + end / log(2) - u->oracle_bits;
 }
 
 int loss_check_oracle(const struct loss_units *u, const int64_t *text_bytes, struct loss_gap *gap,

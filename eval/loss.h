@@ -8,7 +8,8 @@
  * later one only its last S, which have at least T - S ids of context (the sliding window of Hugging
  * Face's page on perplexity). A window's unit holds what it counts.
  *
- * Documents: each alone: EOT, its ids, EOT; all but the first are predicted, so the end counts.
+ * Documents: each alone: EOT, its ids, EOT; all but the first are predicted. What the closing EOT costs is kept apart:
+ * nats, tokens and bytes are the text's own.
  * A document longer than the context is read in overlapping windows T/2 apart: the first counts all
  * its targets, each later one only the targets that are new, so every counted target has at least
  * T/2 ids of context (or all there are) and is counted once.
@@ -43,8 +44,8 @@ struct loss_units {
 void loss_units_release(struct loss_units *u);
 
 struct loss_totals {
-    int64_t tokens, bytes; /* bytes -1: unknown */
-    double nats;
+    int64_t tokens, bytes;             /* bytes -1: unknown */
+    double nats, nats_end;             /* nats_end: of documents' closing EOTs, not in nats */
     int64_t documents, long_documents; /* windows: documents in which a window starts; those of
                                           more than 32 windows, whose clusters are blocks of 16 */
 };
@@ -80,7 +81,7 @@ int loss_documents(struct gpt2 *m, int32_t eot, loss_doc_fn *next, void *ctx,
                    struct loss_units *out, struct loss_totals *totals, struct err *e);
 
 /* No model can be better than the process that made the text. gap: mean over documents of
- *   bits as published (nats / ln 2 / bytes, times text_bytes) - oracle_bits
+ *   bits as published (nats / ln 2 / bytes, times text_bytes) + bits of the end - oracle_bits
  * and its standard error. Below -3 standard errors is an error: text leaked into training, or sums
  * and denominators are wrong. text_bytes[i]: UTF-8 bytes of the text itself, counted apart from
  * u->v[i].bytes. Documents without an oracle are left out; fewer than 10: no verdict (n says). */

@@ -165,10 +165,10 @@ out:
 }
 
 /* Begins a stage over a checkpoint. *checkpoint: the folder itself. */
-static int begin(struct stage *st, const char *task, const struct eval_job *j,
+static int begin(struct stage *st, const char *task, int version, const struct eval_job *j,
                  const char **checkpoint, struct arena *a, struct err *e)
 {
-    stage_begin(st, "eval", 1, j->out, NULL, NULL);
+    stage_begin(st, "eval", version, j->out, NULL, NULL);
     stage_setting(st, "task", task);
     if (j->c.precision)
         stage_setting(st, "precision", precision_names[j->c.precision]);
@@ -203,7 +203,7 @@ int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err
     struct stage st;
     const char *checkpoint;
     int rc = -1;
-    if (begin(&st, "windows", j, &checkpoint, a, e) || stage_input(&st, j->shards, e))
+    if (begin(&st, "windows", 1, j, &checkpoint, a, e) || stage_input(&st, j->shards, e))
         goto out;
     stage_setting(&st, "start", arena_printf(a, "%lld", (long long)j->c.start));
     stage_setting(&st, "tokens", arena_printf(a, "%lld", (long long)j->c.tokens));
@@ -220,6 +220,12 @@ out:
 
 /* ---- documents ------------------------------------------------------------------------------ */
 
+/* What saying "it ends here" costs, a document. */
+static double bits_end(const struct loss_totals *t)
+{
+    return t->nats_end / log(2) / (double)t->documents;
+}
+
 static void documents_facts(struct stage *st, const char *precision,
                             const struct documents_result *r, const struct local_model *l,
                             const struct vocab *v, struct arena *a)
@@ -228,15 +234,17 @@ static void documents_facts(struct stage *st, const char *precision,
     json_put(id, "documents", json_of_z(r->hash));
     put_text(id, "rule",
              r->rolled ? str_printf(a,
-                                    "each alone after EOT, end counted; longer than %lld ids: "
+                                    "each alone after EOT, end apart; longer than %lld ids: "
                                     "windows of %lld, half carried",
                                     (long long)l->config.context, (long long)l->config.context)
-                       : STR_LIT("each alone after EOT, end counted"));
+                       : STR_LIT("each alone after EOT, end apart"));
     json_put(id, "precision", json_of_z(precision));
     stage_fact(st, "identity", id);
     json_put(token, "vocab", json_of_z(v->hash));
     stage_fact(st, "identity_token", token);
     loss_facts(st, &r->units, &r->totals);
+    stage_fact(st, "nats_end", json_of_num(r->totals.nats_end));
+    stage_fact(st, "bits_end", json_of_num(bits_end(&r->totals)));
     stage_fact(st, "clusters", json_of_z("documents"));
     stage_fact(st, "replaced", json_of_int(r->replaced));
     stage_fact(st, "rolled", json_of_int(r->rolled));
@@ -262,6 +270,7 @@ static void documents_line(const struct documents_result *r, FILE *to)
     fprintf(to, "nll_token %.6f", t->nats / (double)t->tokens);
     if (r->words > 0)
         fprintf(to, ", ppl_word %.4f", exp(t->nats / (double)r->words));
+    fprintf(to, ", bits_end %.4f", bits_end(t));
     fprintf(to, "; %lld documents, %lld tokens, %lld bytes, %lld words", (long long)t->documents,
             (long long)t->tokens, (long long)t->bytes, (long long)r->words);
     if (isfinite(r->gap.mean))
@@ -308,7 +317,7 @@ int eval_documents(const struct eval_job *j, FILE *to, struct arena *a, struct e
     struct stage st;
     const char *checkpoint;
     int rc = -1;
-    if (begin(&st, "documents", j, &checkpoint, a, e) || stage_input(&st, j->items, e) ||
+    if (begin(&st, "documents", 2, j, &checkpoint, a, e) || stage_input(&st, j->items, e) ||
         (j->vocab && stage_input(&st, j->vocab, e)))
         goto out;
     rc = may_begin(j, &st, e);

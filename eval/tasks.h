@@ -4,6 +4,7 @@
  *   identity        what two results must share to be compared, "key": "value"
  *   identity_token  (documents) what they must share besides for values per token
  *   units tokens bytes nats nll_token bits_byte documents clusters note     (losses)
+ *   nats_end bits_end                                                       (documents: closing EOTs)
  *   oracle {documents, gap_bits, se_bits}                                   (documents)
  *   items stop length filter error empty tokens_out model                   (instruct)
  *   items continuations tokens failed invalid tied metric model             (choice)

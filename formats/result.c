@@ -12,8 +12,10 @@ static const struct field loss_unit_fields[] = {
     {"nats", FIELD_F64, AT(nats), "", .help = "summed negative log-likelihood, nats"},
     {"tokens", FIELD_I64, AT(tokens), "0", .help = "predicted tokens"},
     {"bytes", FIELD_I64, AT(bytes), "-1", .help = "UTF-8 bytes they stand for; -1: unknown"},
+    {"nats_end", FIELD_F64, AT(nats_end), "",
+     .help = "of a document's closing EOT, which is not in nats and tokens"},
     {"oracle_bits", FIELD_F64, AT(oracle_bits), "",
-     .help = "-log2 of the text's true probability, where it is known"},
+     .help = "-log2 of the true probability of text and end, where it is known"},
     {"rest", FIELD_REST, AT(rest), "", .help = "unknown keys"},
     {0},
 };

@@ -18,7 +18,8 @@ struct loss_unit {
     struct str id, cluster; /* window: "w000012", cluster: the document it lies in */
     double nats;            /* summed negative log-likelihood */
     int64_t tokens, bytes;  /* predicted tokens; UTF-8 bytes they stand for (-1: unknown) */
-    double oracle_bits;     /* NaN: unknown */
+    double nats_end;    /* document: of its closing EOT, not in nats or tokens; NaN: none apart */
+    double oracle_bits; /* of text and end; NaN: unknown */
     struct str rest;
 };
 extern const struct schema loss_unit_schema;

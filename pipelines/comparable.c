@@ -10,6 +10,7 @@ const struct comparable comparables[] = {
     {"nll_token", "documents", {"documents", "rule", "precision", "vocab"}},
     {"bits_byte", "documents", {"documents", "rule", "precision"}},
     {"excess_bits_byte", "documents", {"documents", "rule", "precision"}},
+    {"bits_end", "documents", {"documents", "rule", "precision"}},
     {"acc_exact", NULL, {"items", "template", "decoding", "scorer", "scorer_version"}},
     {"f1_overlap", NULL, {"items", "template", "decoding", "scorer", "scorer_version"}},
     {"acc", NULL, {"task", "items", "encoding", "shots", "scorer", "scorer_version"}},

@@ -123,7 +123,29 @@ static void compare_metric(struct comparison *c, struct compared_metric *k,
     }
 }
 
-/* The floor under bits_byte is what excess_bits_byte leaves. */
+static double sum_of(struct f64s v)
+{
+    double sum = 0;
+    for (size_t i = 0; i < v.n; i++)
+        sum += v.v[i];
+    return sum;
+}
+
+/* The floor that stands beside bits_byte: what text and end cost the oracle, which knows them together.
+ * A run's distance from it counts the end too. */
+static void set_floor(struct comparison *c, struct compared_metric *m, const struct metric *bits,
+                      const struct metric *excess)
+{
+    const struct metric *end = find_metric(&c->run[c->baseline], STR_LIT("bits_end"), m->task);
+    m->floor = bits->value - excess->value;
+    if (end && end->num.n && bits->den.n)
+        m->floor += sum_of(end->num) / sum_of(bits->den);
+    for (size_t r = 0; r < c->nruns; r++) {
+        const struct metric *x = find_metric(&c->run[r], STR_LIT("excess_bits_byte"), m->task);
+        m->delta[r].above = x ? x->value / m->floor : NAN;
+    }
+}
+
 static void find_floor(struct comparison *c)
 {
     for (size_t k = 0; k < c->nmetrics; k++) {
@@ -132,7 +154,7 @@ static void find_floor(struct comparison *c)
         const struct metric *excess =
             find_metric(&c->run[c->baseline], STR_LIT("excess_bits_byte"), m->task);
         if (str_eqz(m->name, "bits_byte") && bits && excess)
-            m->floor = bits->value - excess->value;
+            set_floor(c, m, bits, excess);
     }
 }
 

@@ -44,6 +44,7 @@ struct delta {
     bool mcnemar; /* p is McNemar's, over `won` and `lost` items */
     int64_t won, lost;
     double mde; /* difference that these items would show with 80% power; NaN: unknown */
+    double above; /* text and end above the oracle floor, as a share of it; NaN: unknown */
     enum verdict verdict;
 };
 /* One group of runs against the baseline's group. */
@@ -68,7 +69,7 @@ struct compared_metric {
     struct delta *delta;   /* nruns of them, in the order of the runs */
     struct recipe *recipe; /* nrecipes */
     size_t nrecipes;
-    double floor; /* oracle bits per byte; NaN: unknown */
+    double floor; /* oracle bits per byte, of texts and ends; NaN: unknown */
 };
 struct compare_options {
     const char *baseline; /* name of a run; NULL: the first that was measured */

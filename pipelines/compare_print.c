@@ -213,7 +213,8 @@ static void print_metric(const struct comparison *c, const struct compared_metri
                any->higher_better ? "higher" : "lower", (long long)any->n, clusters,
                any->primary ? "" : "; exploratory", f == TABLE_MD ? "\n" : "");
     if (!isnan(k->floor))
-        buf_printf(out, "%soracle floor %.4f\n%s", in, k->floor, f == TABLE_MD ? "\n" : "");
+        buf_printf(out, "%soracle floor %.4f, ends counted\n%s", in, k->floor,
+                   f == TABLE_MD ? "\n" : "");
     struct table t;
     table_begin(&t, 7, "lrlrlrl");
     const char *head[] = {"run",
@@ -232,9 +233,8 @@ static void print_metric(const struct comparison *c, const struct compared_metri
             continue;
         }
         const char *value = number(a, x->m->value, d);
-        if (!isnan(k->floor))
-            value =
-                arena_printf(a, "%s (floor %+.1f%%)", value, 100 * (x->m->value / k->floor - 1));
+        if (!isnan(k->floor) && !isnan(x->above))
+            value = arena_printf(a, "%s (floor %+.1f%%)", value, 100 * x->above);
         const char *ci = isnan(x->m->lo)
                              ? "not estimable"
                              : arena_printf(a, "[%.*f, %.*f]", d, x->m->lo, d, x->m->hi);

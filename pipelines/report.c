@@ -250,7 +250,9 @@ static int metrics(struct page *p, struct err *e)
         html_text(p->out, k->task);
         buf_addz(p->out, "</h3>\n");
         if (!isnan(k->floor))
-            buf_printf(p->out, "<p>Oracle floor: %.4f, what no model can be better than.</p>\n",
+            buf_printf(p->out,
+                       "<p>Oracle floor: %.4f, what no model can be better than with the texts' "
+                       "ends counted.</p>\n",
                        k->floor);
         metric_table(p, k, any);
         recipe_table(p, k);

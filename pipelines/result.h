@@ -24,7 +24,7 @@ struct metrics {
     size_t n;
     struct arena *a;
 };
-/* Loss units: nll_token for windows; bits_byte and excess_bits_byte for documents. */
+/* Loss units: nll_token for windows; bits_byte, excess_bits_byte and bits_end for documents. */
 int metrics_add_loss(struct metrics *m, const char *task, const char *path, struct err *e);
 /* Scores of k fine-tuning seeds: one metric whose per-item values are means over the seeds. An item
  * without a value in any seed is invalid: it is counted and its value is NaN. */

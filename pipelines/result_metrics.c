@@ -101,20 +101,24 @@ static void finish_loss(struct metrics *m, struct metric *x, bool primary)
     metric_finish(x, m->a);
 }
 
-/* Fills metric x from units by one of three rules. */
-enum loss_rule { NATS_TOKEN, BITS_BYTE, EXCESS_BITS_BYTE };
+/* Fills metric x from units by one of four rules. The oracle knows text and end together. */
+enum loss_rule { NATS_TOKEN, BITS_BYTE, EXCESS_BITS_BYTE, BITS_END };
 static void fill_loss(struct metric *x, const struct loss_unit *u, size_t n, enum loss_rule rule,
                       struct arena *a)
 {
     room(x, n, a);
     for (size_t i = 0; i < n; i++) {
-        double bits = u[i].nats / LN2;
+        double bits = u[i].nats / LN2, end = u[i].nats_end / LN2, whole = bits;
+        whole += isnan(end) ? 0 : end; /* older units hold it in nats */
         x->ids.v[i] = u[i].id;
         x->cluster.v[i] = u[i].cluster;
         x->num.v[i] = rule == NATS_TOKEN  ? u[i].nats
                       : rule == BITS_BYTE ? bits
-                                          : bits - u[i].oracle_bits;
-        x->den.v[i] = (double)(rule == NATS_TOKEN ? u[i].tokens : u[i].bytes);
+                      : rule == BITS_END  ? end
+                                          : whole - u[i].oracle_bits;
+        x->den.v[i] = (double)(rule == NATS_TOKEN ? u[i].tokens
+                               : rule == BITS_END ? 1
+                                                  : u[i].bytes);
     }
 }
 
@@ -126,7 +130,7 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
     struct json *man = NULL;
     size_t n = 0, cap = 0;
     int rc = -1, got;
-    bool bytes = true, oracle = true;
+    bool bytes = true, oracle = true, ends = true;
     if (!r)
         return -1;
     for (;;) {
@@ -136,6 +140,7 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
             break;
         bytes = bytes && u[n].bytes > 0;
         oracle = oracle && !isnan(u[n].oracle_bits);
+        ends = ends && !isnan(u[n].nats_end);
         n++;
     }
     if (got < 0)
@@ -164,6 +169,12 @@ int metrics_add_loss(struct metrics *m, const char *task, const char *path, stru
         x->identity = identity;
         fill_loss(x, u, n, EXCESS_BITS_BYTE, m->a);
         finish_loss(m, x, false); /* the same differences as bits_byte: it counts once */
+    }
+    if (ends && documents) {
+        x = add(m, "bits_end", task, "bits/document, for its end");
+        x->identity = identity;
+        fill_loss(x, u, n, BITS_END, m->a);
+        finish_loss(m, x, false);
     }
     rc = 0;
 out:

@@ -78,7 +78,10 @@ ok "a penalty is not left out in silence" fails 2 "servers are not asked for a r
 # ---- documents
 ok "eval --task documents" quiet "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/d.msgpack"
 ok "prints bits per byte and the distance to the oracle" grep -q '^documents: bits_byte [0-9.]*, .*bits a document above the oracle' "$tmp/out"
-is "$(sum "$tmp/e/d.msgpack" tokens)" "$test_tokens" "ids and ends are counted: as many as the shard has with its EOTs"
+ok "and the closing EOT's own figure" grep -q ', bits_end [0-9.]*; ' "$tmp/out"
+is "$(sum "$tmp/e/d.msgpack" tokens)" $((test_tokens - $(wc -l < "$tmp/d/test.jsonl"))) "ids are counted, ends are not: as many as the shard has without its EOTs"
+is "$("$ASSAY" cat "$tmp/e/d.msgpack" | grep -c '"nats_end":[0-9]')" "$(wc -l < "$tmp/d/test.jsonl")" "each document has its end apart"
+ok "the rule says so, so that older figures are not compared" grep -q '"rule": "each alone after EOT, end apart' "$tmp/e/d.msgpack.manifest.json"
 is "$(sum "$tmp/e/d.msgpack" bytes)" "$(sum "$tmp/e/w.msgpack" bytes)" "per byte of the same texts"
 is "$("$ASSAY" cat "$tmp/e/d.msgpack" | grep -c oracle_bits)" "$(wc -l < "$tmp/d/test.jsonl")" "with each document's oracle"
 for r in 2 5; do

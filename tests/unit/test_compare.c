@@ -107,6 +107,40 @@ static void pairing(void)
     compare_release(&c);
 }
 
+/* bits_byte is of the text, the oracle of text and end: 60 texts of 10 bits over theirs and 3 for
+ * each end. */
+static void floors(void)
+{
+    struct err e;
+    struct comparison c;
+    struct metric m[3];
+    double oracle = 0, bytes = 0;
+    for (int i = 0; i < 3; i++)
+        m[i] = make_metric(i == 0   ? "bits_byte"
+                           : i == 1 ? "excess_bits_byte"
+                                    : "bits_end",
+                           60, 1, 0, 0, 1);
+    for (size_t i = 0; i < 60; i++) {
+        oracle += m[0].num.v[i] - 10 + 3;
+        bytes += m[0].den.v[i];
+        m[1].num.v[i] = 10;
+        m[2].num.v[i] = 3;
+        m[2].den.v[i] = 1;
+    }
+    m[1].value = 600 / bytes;
+    m[2].value = 3;
+    struct result r[2] = {make_result("a", "base", 1, m[0]), make_result("b", "base", 2, m[0])};
+    r[0].metrics = r[1].metrics = (struct list){m, 3};
+    CHECK_INT(compare_runs(&c, r, 2, &plain, &e), 0, "three metrics of one text compare");
+    for (size_t k = 0; k < c.nmetrics; k++)
+        if (str_eqz(c.metric[k].name, "bits_byte")) {
+            CHECK_NEAR(c.metric[k].floor, oracle / bytes, 1e-9, "the floor is of text and end");
+            CHECK_NEAR(c.metric[k].delta[1].above, 600 / oracle, 1e-9,
+                       "and so is the distance from it");
+        }
+    compare_release(&c);
+}
+
 static void refusing(void)
 {
     struct err e;
@@ -200,6 +234,7 @@ static void comparability(void)
         "nll_token documents documents rule precision vocab",
         "bits_byte documents documents rule precision",
         "excess_bits_byte documents documents rule precision",
+        "bits_end documents documents rule precision",
         "acc_exact instruct items template decoding scorer scorer_version",
         "f1_overlap instruct items template decoding scorer scorer_version",
         "acc hellaswag task items encoding shots scorer scorer_version",
@@ -422,6 +457,7 @@ static void draws(void)
 int main(void)
 {
     pairing();
+    floors();
     refusing();
     comparability();
     counting();

@@ -294,8 +294,8 @@ static int feed_next(void *ctx, struct loss_doc *d, struct err *e)
     return 1;
 }
 
-/* By the rule in eval/loss.h, target by target. */
-static double want_document(const struct toy *m, const int32_t *body, int n)
+/* By the rule in eval/loss.h, target by target; *end: of the closing EOT. */
+static double want_document(const struct toy *m, const int32_t *body, int n, double *end)
 {
     int32_t seq[N + 2];
     double sum = 0;
@@ -303,7 +303,7 @@ static double want_document(const struct toy *m, const int32_t *body, int n)
     memcpy(seq + 1, body, (size_t)n * sizeof *seq);
     for (int k = 0; k <= n; k++) { /* target seq[k + 1] behind seq[k] */
         int begin = k < TOY_T ? 0 : (k - TOY_T) / (TOY_T / 2) * (TOY_T / 2) + TOY_T / 2;
-        sum += toy_nats(m, seq[k], k - begin, seq[k + 1]);
+        *(k == n ? end : &sum) += toy_nats(m, seq[k], k - begin, seq[k + 1]);
     }
     return sum;
 }
@@ -321,22 +321,26 @@ static void test_documents(void)
         struct loss_units u = {0};
         struct loss_totals s = {0};
         bool same = true;
+        double ends = 0;
         CHECK(!toy_open(&m, loss_rows(TOY_T), 1 + b % 2, false, 1.5, &e) &&
                   !loss_documents(m.m, EOT, feed_next, &f, &u, &s, &e) && u.n == (size_t)counts[b],
               "%d documents run, %d threads %s", counts[b], 1 + (int)b % 2, e.msg);
         for (size_t i = 0; i < u.n; i++) {
-            double want = want_document(&m, ids + 1 + i, lengths[i]);
+            double end = 0, want = want_document(&m, ids + 1 + i, lengths[i], &end);
+            ends += end;
             if (b == 0) {
-                CHECK_NEAR(u.v[i].nats, want, 2e-5,
-                           "a document of %d ids: alone behind EOT, its end counted", lengths[i]);
+                CHECK_NEAR(u.v[i].nats, want, 2e-5, "a document of %d ids: alone behind EOT",
+                           lengths[i]);
+                CHECK_NEAR(u.v[i].nats_end, end, 1e-5, "its closing EOT kept apart");
                 first[i] = u.v[i].nats;
             }
             same = same && memcmp(&first[i], &u.v[i].nats, sizeof(double)) == 0;
-            same = same && u.v[i].tokens == lengths[i] + 1 && u.v[i].bytes == 2 * lengths[i];
+            same = same && u.v[i].tokens == lengths[i] && u.v[i].bytes == 2 * lengths[i];
         }
         CHECK(same, "with the same bits and counts whatever runs beside them");
-        CHECK(b || (s.documents == 10 && s.tokens == 3 + 6 + 7 + 8 + 9 + 11 + 12 + 40 + 1 + 10),
-              "tokens are ids and ends");
+        CHECK(b || (s.documents == 10 && s.tokens == 3 + 6 + 7 + 8 + 9 + 11 + 12 + 40 + 1),
+              "tokens are ids without the ends");
+        CHECK_NEAR(s.nats_end, ends, 1e-4, "whose nats are summed apart");
         loss_units_release(&u);
         arena_release(&f.a);
         toy_close(&m);
@@ -388,6 +392,9 @@ static void test_oracle(void)
     for (int i = 0; i < 100; i++)
         v[i].nats -= 3 * log(2); /* the end left out */
     CHECK(loss_check_oracle(&u, bytes, &g, &e) == -1, "a missing end is caught");
+    for (int i = 0; i < 100; i++)
+        v[i].nats_end = 3 * log(2);
+    CHECK(!loss_check_oracle(&u, bytes, &g, &e), "one that is kept apart is not missing");
     for (int i = 9; i < 100; i++)
         v[i].oracle_bits = NAN;
     CHECK(!loss_check_oracle(&u, bytes, &g, &e) && g.n == 9 && isnan(g.mean),
