@@ -303,6 +303,12 @@ static int check(const struct model *m, const struct asker *k, struct choice_cou
         else if (!bad)
             bad = r;
     }
+    if (c->failed < c->items && c->failed + c->invalid == c->items)
+        return err_set(
+            e,
+            "no item has a log-probability of each choice that is a number: %lld of %lld "
+            "are invalid; look at the model's weights",
+            (long long)c->invalid, (long long)c->items);
     if (!bad)
         return 0;
     if (c->failed == c->items)

@@ -40,7 +40,8 @@ static const struct field fields[] = {
     {"vocab", FIELD_STR, AT(vocab), "", .help = "vocabulary; default: the checkpoint folder's"},
     {"config", FIELD_STR, AT(config), "", .help = "run file: its [eval] gives the defaults"},
     {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
-    {"template", FIELD_STR, AT(template_), "", .help = "instruct: alpaca, bare, plain or a file"},
+    {"template", FIELD_STR, AT(template_), "",
+     .help = "instruct: alpaca, bare, plain or a file; a server adds its own: default bare"},
     {"window", FIELD_I64, AT(window), "0", 0, 1 << 24,
      .help = "windows: tokens in a window; 0: the model's context"},
     {"stride", FIELD_I64, AT(stride), "0", 0, 1 << 24,
@@ -190,7 +191,9 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
         .shards = text(a, o->shards, none),
         .items = text(a, o->items, none),
         .template_ =
-            text(a, o->template_, o->task_file.n ? STR_LIT("bare") : run.finetune.template_),
+            text(a, o->template_,
+                 o->task_file.n || model_templates(str_dup(a, o->model)) ? STR_LIT("bare")
+                                                                         : run.finetune.template_),
         .backend = text(a, o->backend, run.train.backend),
         .window = o->window,
         .stride = o->stride,

@@ -6,6 +6,8 @@
 
 #include "base/json.h"
 
+#define ROUNDED 1e-3 /* above 0 by no more than this is an error of rounding */
+
 /* ---- asking --------------------------------------------------------------------------------- */
 
 /* The prompt without the white space at its end, which goes to the choices. */
@@ -60,6 +62,7 @@ struct reading {
     const struct json *choices;
     struct chat_reply *out;
     struct arena *a;
+    size_t zeros, others; /* values that are 0, and that are not */
 };
 
 static int fatal(struct reading *r, const char *why)
@@ -138,6 +141,22 @@ static bool is_top(const struct json *top, double value)
     return json_size(top) > 0;
 }
 
+/* Value k of the list; one above 0 is no log-probability. A server that makes them up gives zeros: they
+ * are looked for over all that was sent. */
+static int read_value(struct reading *r, const struct json *l, size_t k, double *v)
+{
+    const struct json *j = json_at(json_get(l, "token_logprobs"), k);
+    *v = json_num(j); /* NaN if null */
+    if (*v > ROUNDED)
+        return fatal(r, str_dup(r->a, str_printf(r->a,
+                                                 "it gives %g as a log-probability, which can't be "
+                                                 "above 0",
+                                                 *v)));
+    r->zeros += *v == 0;
+    r->others += *v != 0 && json_kind(j) != JSON_NULL;
+    return 0;
+}
+
 static int read_choice(struct reading *r, size_t i, size_t from, struct response *to)
 {
     const struct json *l = NULL;
@@ -152,7 +171,9 @@ static int read_choice(struct reading *r, size_t i, size_t from, struct response
         return -1;
     }
     for (size_t k = from; k < n; k++) {
-        double v = json_num(json_at(json_get(l, "token_logprobs"), k)); /* NaN if null */
+        double v;
+        if (read_value(r, l, k, &v))
+            return -1;
         sum += v;
         greedy = greedy && is_top(json_at(json_get(l, "top_logprobs"), k), v);
     }
@@ -170,12 +191,20 @@ static int read_answers(struct reading *r, const struct json *doc)
     struct str model = json_str(json_get(doc, "model"));
     if (open_answer(r, 0, &l, &from))
         return -1;
+    if (n == 1) /* one choice may be sure; one choice and its whole prompt are not */
+        for (size_t k = 0; k < from; k++) {
+            double ignored;
+            if (read_value(r, l, k, &ignored))
+                return -1;
+        }
     to->choice_logprob = (struct f64s){arena_array(r->a, n, sizeof(double)), n};
     to->choice_tokens = (struct i64s){arena_array(r->a, n, sizeof(int64_t)), n};
     to->choice_greedy = (struct i64s){arena_array(r->a, n, sizeof(int64_t)), n};
     for (size_t i = 0; i < n; i++)
         if (read_choice(r, i, from, to))
             return -1;
+    if (r->zeros > 1 && !r->others)
+        return fatal(r, "every log-probability that it gives is 0, so it gives no real ones");
     r->out->kind = CHAT_ANSWER;
     to->finish = FINISH_STOP;
     to->tokens_in = json_int(json_get(json_get(doc, "usage"), "prompt_tokens"), FIELD_NONE_I64);
@@ -191,8 +220,20 @@ void complete_read(const struct chat_target *t, const struct request *q, const s
     bool ok = h->status >= 200 && h->status < 300;
     struct json *doc = ok ? json_parse_lone(h->body, &ignored) : NULL;
     const struct json *choices = json_get(doc, "choices");
-    if (!json_size(choices)) { /* errors are read as a chat's are */
-        chat_read(t, h, out, a);
+    if (ok && !doc && str_find(h->body, STR_LIT("logprob")) >= 0 &&
+        (str_find(h->body, STR_LIT("NaN")) >= 0 || str_find(h->body, STR_LIT("Infinity")) >= 0)) {
+        *out = (struct chat_reply){
+            .wait = -1,
+            .kind = CHAT_FAILED,
+            .r = {.model = str_copy(a, str_z(t->model)),
+                  .tokens_in = FIELD_NONE_I64,
+                  .tokens_out = FIELD_NONE_I64,
+                  .ms = h->seconds * 1000},
+            .why = STR_LIT("it gives NaN or Infinity as a log-probability, which is no JSON")};
+    } else if (!json_size(choices)) { /* errors are read as a chat's are */
+        struct chat_target at = *t;
+        at.url = t->complete_url ? t->complete_url : t->url; /* for its sentences */
+        chat_read(&at, h, out, a);
         if (out->kind == CHAT_ANSWER) {
             out->kind = CHAT_FATAL;
             out->why = STR_LIT("its completions have no choices");

@@ -96,5 +96,7 @@ void model_close(struct model *m); /* accepts a zeroed one */
 
 /* Whether spec is a server's or a replay's, of which a loss can't be had. */
 bool model_answers_only(const char *spec);
+/* Whether spec is a server's, which puts its own chat template around a prompt. */
+bool model_templates(const char *spec);
 
 #endif

@@ -35,6 +35,12 @@ bool model_answers_only(const char *spec)
     return ops && ops != &model_gpt2;
 }
 
+bool model_templates(const char *spec)
+{
+    const struct model_ops *ops = ops_of(spec);
+    return ops && ops->remote;
+}
+
 int model_open(struct model *m, const char *spec, const struct model_options *o, struct err *e)
 {
     *m = (struct model){.ops = ops_of(spec)};

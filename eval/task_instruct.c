@@ -58,7 +58,9 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     struct json *id = json_obj();
     items_hash(items, hex);
     json_put(id, "items", json_of_z(hex));
-    json_put(id, "template", json_of_z(t->hash));
+    json_put(id, "template",
+             m->ops->remote ? json_of_str(str_printf(a, "%s in the server's own", t->hash))
+                            : json_of_z(t->hash));
     json_put(id, "decoding", json_of_z(decoding(j, a)));
     if (m->precision)
         json_put(id, "precision", json_of_z(m->precision));

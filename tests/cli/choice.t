@@ -94,14 +94,25 @@ quiet choice copa "$tmp/long.jsonl" "$tmp/long.msgpack"
 ok "a choice beyond the context fails alone and is counted" grep -q '61 items, 0 invalid, 1 failed' "$tmp/out"
 
 # ---- a broken model: NaN is invalid, never choice 0
-mkdir "$tmp/nan"
-cp "$tmp"/m/*.json "$tmp/nan"
-perl -e 'local $/; open F, "<:raw", $ARGV[0]; $_ = <F>; my $n = unpack "Q<", $_; my ($o) = substr($_, 8, $n) =~ /"(?:transformer\.)?ln_f\.bias":\{[^}]*"data_offsets":\[(\d+)/; substr($_, 8 + $n + $o, 4) = pack "f<", "nan"; print' "$tmp/m/model.safetensors" > "$tmp/nan/model.safetensors"
-quiet "$ASSAY" eval --task choice --model "$tmp/nan" --task-file pipelines/tasks/copa.ini --items "$tmp/copa.jsonl" --out "$tmp/nan.msgpack" --items-out "$tmp/nan.items.msgpack"
-ok "NaN makes items invalid and counts them" grep -q '^copa: 60 items, 60 invalid' "$tmp/out"
+poke() { # tensor byte to: a NaN there
+    mkdir "$3"
+    cp "$tmp"/m/*.json "$3"
+    perl -e 'local $/; open F, "<:raw", $ARGV[0]; $_ = <F>; my $n = unpack "Q<", $_; my ($o) = substr($_, 8, $n) =~ /"(?:transformer\.)?$ARGV[1]":\{[^}]*"data_offsets":\[(\d+)/; substr($_, 8 + $n + $o + $ARGV[2], 4) = pack "f<", "nan"; print' "$tmp/m/model.safetensors" "$1" "$2" > "$3/model.safetensors"
+}
+nan() { "$ASSAY" eval --task choice --task-file pipelines/tasks/copa.ini "$@"; }
+poke wpe.weight $((200 * 32 * 4)) "$tmp/nan" # the 201st position, which one item reaches
+perl -e 'my $w = join " ", map { "word$_" } 1..60; print "{\"query\": \"$w\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n"' > "$tmp/far.jsonl"
+cat "$tmp/copa.jsonl" >> "$tmp/far.jsonl"
+quiet nan --model "$tmp/nan" --items "$tmp/far.jsonl" --out "$tmp/nan.msgpack" --items-out "$tmp/nan.items.msgpack"
+ok "NaN makes an item invalid and counts it" grep -q '61 items, 1 invalid' "$tmp/out"
 quiet "$ASSAY" score --scorer choice --items "$tmp/nan.items.msgpack" --responses "$tmp/nan.msgpack" --out "$tmp/nan.s.msgpack"
-is "$("$ASSAY" cat "$tmp/nan.s.msgpack" | grep -c 'parse_failed.*not a number')" 60 "and the scorer gives them no value"
-ok "the mean is bounded" sh -c "grep -q '\"lowest\": 0' '$tmp/nan.s.msgpack.manifest.json' && grep -q '\"highest\": 1' '$tmp/nan.s.msgpack.manifest.json'"
+is "$("$ASSAY" cat "$tmp/nan.s.msgpack" | grep -c 'parse_failed.*not a number')" 1 "and the scorer gives it no value"
+bound() { grep -o "\"$1\": [0-9.]*" "$tmp/nan.s.msgpack.manifest.json" | head -1 | cut -d' ' -f2; }
+ok "the mean is bounded: $(bound lowest) to $(bound highest)" awk "BEGIN {d = $(bound highest) - $(bound lowest); exit !((d * 61 - 1) ^ 2 < 1e-6)}"
+poke ln_f.bias 0 "$tmp/all-nan"
+fails 1 'no item has a log-probability of each choice that is a number: 61 of 61' nan --model "$tmp/all-nan" --items "$tmp/far.jsonl" --out "$tmp/all-nan.msgpack"
+result $? "a task whose items are all invalid is an error"
+ok "and leaves no result" [ ! -e "$tmp/all-nan.msgpack" ]
 
 # ---- export
 ok "export-model writes a folder" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/hf"

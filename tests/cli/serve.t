@@ -204,6 +204,13 @@ ok "which says what it did" grep -q 'requests answered' "$tmp/serve.err"
 start --rows 1 --queue 2 --max-body 2000 --template plain
 is "$(status "$url/completions" POST --body-bytes 3000)" 413 "a body beyond the limit"
 is "$(raw "POST /v1/completions HTTP/1.1\\r\\nHost: localhost\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\nbb8\\r\\n$(printf 'x%.0s' $(seq 3000))\\r\\n0\\r\\n\\r\\n")" 413 "also one without a length"
+echo '[{"instruction":"The old","input":"","output":"x"}]' > "$tmp/ask.json"
+ask_all() { quiet "$ASSAY" eval --task instruct --items "$tmp/ask.json" --max-new-tokens 8 --config "$tmp/run.ini" "$@"; }
+ask_all --model "$url#tiny" --out "$tmp/by-server.msgpack"
+ask_all --model "$tmp/m" --vocab "$tmp/v.tiktoken" --template plain --out "$tmp/by-us.msgpack"
+said() { "$ASSAY" cat "$1" | grep -o '"text":.*"tokens_in":[0-9]*\|"tokens_in":[0-9]*'; }
+is "$(said "$tmp/by-server.msgpack")" "$(said "$tmp/by-us.msgpack")" "a server's template is put on once: by the server"
+ok "which the identity says" grep -q '"template": "[0-9a-f]* in the server' "$tmp/by-server.msgpack.manifest.json"
 many='{"prompt":"The","max_tokens":120,"temperature":1,"n":400}'
 post completions "$many" status usage.completion_tokens > "$tmp/many" &
 client=$!

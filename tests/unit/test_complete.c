@@ -114,6 +114,15 @@ static void test_refusals(void)
          "{\"choices\":[" ONE(0, "The a", "\"The\",\" a\"", "null", "null,{}") "]}"},
         {"one that lists only what it made", "not those of the text",
          "{\"choices\":[" ONE(0, "The a", "\" a\"", "-1", "{\" a\":-1}") "]}"},
+        {"one that gives probabilities", "0.25 as a log-probability",
+         "{\"choices\":[" PROMPT "," CAT
+         "," ONE(2, "The big dog.", "\"The\",\" big\",\" dog\",\".\"", "null,0.25,-4,-1",
+                 "null,{},{},{}") "]}"},
+        {"one that gives zeros", "every log-probability that it gives is 0",
+         "{\"choices\":[" PROMPT
+         "," ONE(1, "The cats", "\"The\",\" c\",\"at\",\"s\"", "null,0,0.0,0",
+                 "null,{},{},{}") "," ONE(2, "The big dog.", "\"The\",\" big\",\" dog\",\".\"",
+                                          "null,0,0,0", "null,{},{},{}") "]}"},
         {"one that speaks chat", "no choices",
          "{\"object\":\"x\",\"message\":{\"content\":\"hi\"}}"},
     };
@@ -135,7 +144,15 @@ static void test_refusals(void)
     c = read_as(400, "{\"error\":{\"message\":\"no\",\"param\":\"echo\"}}");
     CHECK(c.kind == CHAT_FATAL, "echo refused is the server's: %.*s", STR_ARG(c.why));
     c = read_as(404, "<html>");
-    CHECK(c.kind == CHAT_FATAL, "no such call: %.*s", STR_ARG(c.why));
+    CHECK(c.kind == CHAT_FATAL && str_find(c.why, STR_LIT("at http://h/v1/completions")) >= 0,
+          "no such call: %.*s", STR_ARG(c.why));
+    c = read_as(200, "{\"choices\":[{\"logprobs\":{\"token_logprobs\":[null,NaN]}}]}");
+    CHECK(c.kind == CHAT_FAILED && str_find(c.why, STR_LIT("NaN or Infinity")) >= 0 &&
+              c.r.finish == FINISH_ERROR,
+          "NaN has no place in JSON: %.*s", STR_ARG(c.why));
+    c = read_as(200, "{\"choices\":[" PROMPT "," ONE(1, "The cats", "\"The\",\" c\",\"at\",\"s\"",
+                                                     "null,0,0,-3", "null,{},{},{}") "," DOG "]}");
+    CHECK(c.kind == CHAT_ANSWER, "a sure choice beside others is fine: %.*s", STR_ARG(c.why));
     c = read_as(200, "nonsense");
     CHECK(c.kind == CHAT_RETRY, "no JSON may be an accident");
 }
