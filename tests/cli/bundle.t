@@ -53,6 +53,16 @@ is $? 0 "make run in the bundle: from a run file to its result" || tail -5 "$tmp
 ok "the result is there" test -s "$box/runs/tiny/result.msgpack"
 ok "make lists what it can do" bash -c 'make -C "$1" | grep -q gpu-check' _ "$box"
 
+# A driver that is there and lists no GPU: one sentence, and none of the shell's.
+mkdir "$tmp/none"
+printf '#!/bin/sh\necho "No devices were found"\n' >"$tmp/none/nvidia-smi"
+chmod +x "$tmp/none/nvidia-smi"
+if ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
+    echo "# a GPU is here: what gpu-smoke says without one is not looked at"
+else
+    is "$(PATH="$tmp/none:$PATH" bash "$box/tests/gpu/smoke.sh" 2>&1)" \
+        "gpu-smoke: FAILED: no GPU is here (nvidia-smi and /dev/nvidia* show none)" "gpu-smoke without a GPU says so, once"
+fi
 if [ ! -f "$BUILD/cudaemu/libassay_cuda.so" ]; then
     skip "gpu-smoke and gpu-check on the emulator: NVIDIA's headers (cuda_runtime.h, cublasLt.h)"
     done_testing
@@ -64,6 +74,7 @@ export ASSAY_LIBDIR=$PWD/$BUILD/cudaemu
 is $? 0 "$(tail -1 "$tmp/smoke")"
 (cd / && CUEMU_DEVICES=2 DEVICES=2 SIZE=tiny bash "$box/tests/gpu/smoke.sh") >"$tmp/smoke" 2>&1
 is $? 0 "$(tail -1 "$tmp/smoke")"
+ok "its memory has a unit" grep -q 'memory [0-9.]* MiB,' "$tmp/smoke"
 (CUEMU_DEVICES=0 DEVICES=1 SIZE=tiny bash "$box/tests/gpu/smoke.sh") >"$tmp/smoke" 2>&1
 is $? 1 "without a device it fails"
 ok "and says why" grep -q 'FAILED: cuda .*no device' "$tmp/smoke"
@@ -83,4 +94,5 @@ is $? 1 "a primitive that differs fails the check"
 is "$(says)" "device:ok primitives:failed" "and stands in the report"
 CUEMU_DEVICES=0 check
 is "$? $(says | cut -d' ' -f1,2)" "1 device:failed primitives:skipped" "without a device nothing is claimed"
+ok "and the shell complains of no file" bash -c '! grep "line [0-9]*:" "$1"' _ "$tmp/err"
 done_testing

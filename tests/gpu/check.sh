@@ -23,6 +23,7 @@ trap 'rm -rf "$tmp"' EXIT
 bad=0
 : >"$tmp/rows" # part|state|seconds|what it says
 : >"$tmp/figures"
+: >"$tmp/device" # what opened: nothing yet
 
 # ---- the report ----
 left() { echo $((LIMIT - SECONDS)); }
@@ -248,7 +249,7 @@ done
 {
     printf '{\n  "date": "%s",\n  "commit": "%s",\n  "emulated": %s,\n  "device": "%s",\n  "seconds": %d,\n  "failed": %d,\n  "parts": [\n' \
         "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(cat "$here/COMMIT" 2>/dev/null)" "$([ -n "$EMULATED" ] && echo true || echo false)" \
-        "$(tr -d '"\\' <"$tmp/device" 2>/dev/null)" $SECONDS $bad
+        "$(tr -d '"\\' <"$tmp/device")" $SECONDS $bad
     awk -F'|' '{ printf "%s    {\"part\": \"%s\", \"state\": \"%s\", \"seconds\": %s, \"says\": \"%s\"}", (NR > 1 ? ",\n" : ""), $1, $2, $3, $4 } END { print "" }' "$tmp/rows"
     printf '  ],\n  "figures": {\n'
     awk -F'|' '{ printf "%s    \"%s\": %s", (NR > 1 ? ",\n" : ""), $1, $2 } END { print "" }' "$tmp/figures"

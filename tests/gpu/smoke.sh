@@ -16,11 +16,14 @@ fail() {
     exit 1
 }
 count() { # the GPUs that a run would use
+    local n
     if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
-        tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .
-    else
-        nvidia-smi -L 2>/dev/null | grep -c '^GPU' || ls /dev/nvidia[0-9]* 2>/dev/null | grep -c .
+        n=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
+    else # grep -c says 0 and fails where a driver lists none, so what it says is read, not how it ends
+        n=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+        [ "$n" -gt 0 ] || n=$(ls /dev/nvidia[0-9]* 2>/dev/null | grep -c .)
     fi
+    echo "$n"
 }
 devices=${DEVICES:-$(count)}
 [ "${devices:-0}" -ge 1 ] || fail "no GPU is here (nvidia-smi and /dev/nvidia* show none)"
@@ -76,4 +79,5 @@ wait $pid 2>/dev/null
 (train --out "$tmp/killed") || fail "going on from the checkpoint fails"
 cmp -s "$tmp/straight/latest/model.safetensors" "$tmp/killed/latest/model.safetensors" ||
     fail "killed at a checkpoint and gone on, the weights differ from a straight run's"
+[ -z "$memory" ] || memory=$(awk -v b="$memory" 'BEGIN { printf "%.1f MiB", b / 1048576 }')
 echo "gpu-smoke: ok: $devices GPU(s), 20 steps, ${rate%.*} tokens/s, memory ${memory:-unknown}, MFU ${mfu:-unknown}, saved, killed, restored; $((SECONDS - began)) s"
