@@ -41,10 +41,11 @@ RUN_NAMES = $(patsubst $(RUN_FILES)/%.ini,%,$(wildcard $(RUN_FILES)/*.ini))
 SETS   := $(SET) $(JUDGE:%=judge.judge=%)
 
 ifneq ($(ACTIVE),)
-# A changed SET must rewrite the rules.
+# A changed SET must rewrite the rules; another RUNS_DIR, or a run's folder that was deleted, its run.ini.
 .PRECIOUS: $(BUILD)/runs/%.set
 $(BUILD)/runs/%.set: FORCE
-	$(Q)mkdir -p $(@D) $(RUNS_DIR); echo '$(SETS)' | cmp -s - $@ || echo '$(SETS)' > $@
+	$(Q)mkdir -p $(@D) $(RUNS_DIR); { echo '$(SETS) in $(RUNS_DIR)' | cmp -s - $@ && test -e $(RUNS_DIR)/$*/run.ini; } || \
+	  echo '$(SETS) in $(RUNS_DIR)' > $@
 $(BUILD)/runs/%.mk: $(RUN_FILES)/%.ini $(BUILD)/runs/%.set $(TOOL) $(wildcard $(RUN_FILES)/*.ini)
 	$(Q)$(TOOL) stages $< --name $* --runs $(RUNS_DIR) --out $@ $(SETS:%=--set %)
 include $(ACTIVE:%=$(BUILD)/runs/%.mk)

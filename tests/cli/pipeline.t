@@ -156,6 +156,17 @@ ok "and the refusal says which" grep -q 'what `assay split` made' "$tmp/log"
 is $? 1 "a second writer of a folder is refused"
 ok "in a sentence" grep -q 'another process is writing it' "$tmp/log"
 
+# A run's folder is deleted, or the runs are elsewhere: the run file is resolved again.
+set_to="eval.max_new_tokens=5 finetune.lr=2e-3"
+rm -rf "$tmp/runs/tiny-2"
+go RUN=tiny-2 SET="$set_to" > "$tmp/log" 2>&1
+is "$? $(test -s "$tmp/runs/tiny-2/result.msgpack" && echo there)" "0 there" "a run whose folder was deleted is made again" || sed 's/^/# /' "$tmp/log" | tail -5
+go RUN=tiny SET="$set_to" RUNS_DIR="$tmp/elsewhere" > "$tmp/log" 2>&1
+is "$? $(test -s "$tmp/elsewhere/tiny/result.msgpack" && echo there)" "0 there" "and one under another RUNS_DIR from its start" || sed 's/^/# /' "$tmp/log" | tail -5
+before=$(sums)
+go RUN=tiny SET="$set_to" > "$tmp/log" 2>&1
+is "$(changed "$before")" "" "back under the first one no stage runs"
+
 # the run files for real work: make -n says what would be done, with and without DATA
 for f in pipelines/runs/*.ini; do
     name=$(basename "$f" .ini)
