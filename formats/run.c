@@ -309,11 +309,11 @@ static const struct field hardware_fields[] = {
     {"count", FIELD_I64, AT(count), "1", 1, 1000000, .help = "devices"},
     {"memory_gib", FIELD_F64, AT(memory_gib), "", 0, 1e6, .help = "memory of one device, GiB"},
     {"peak_tflops", FIELD_F64, AT(peak_tflops), "", 0, 1e6,
-     .help = "dense peak of one device at the run's precision, TFLOP/s"},
+     .help = "dense peak of one device in bf16 and fp16, TFLOP/s"},
     {"peak_tf32", FIELD_F64, AT(peak_tf32), "", 0, 1e6,
-     .help = "the same of tf32 products; empty: peak_tflops"},
+     .help = "the same of tf32 products; empty: unknown"},
     {"peak_fp32", FIELD_F64, AT(peak_fp32), "", 0, 1e6,
-     .help = "the same of fp32 products; empty: peak_tflops"},
+     .help = "the same of fp32 products; empty: unknown"},
     {"bandwidth_gbs", FIELD_F64, AT(bandwidth_gbs), "", 0, 1e6,
      .help = "memory bandwidth of one device, GB/s"},
     {"interconnect", FIELD_STR, AT(interconnect), "", .help = "between the devices"},
@@ -370,9 +370,15 @@ bool hardware_is_of(const struct hardware *h, struct str backend)
 
 void hardware_at(struct hardware *h, int precision)
 {
-    double own = precision == PRECISION_TF32   ? h->peak_tf32
-                 : precision == PRECISION_FP32 ? h->peak_fp32
-                                               : NAN;
-    if (!isnan(own))
-        h->peak_tflops = own;
+    if (precision == PRECISION_TF32)
+        h->peak_tflops = h->peak_tf32;
+    else if (precision == PRECISION_FP32)
+        h->peak_tflops = h->peak_fp32;
+}
+
+const char *hardware_peak_key(int precision)
+{
+    return precision == PRECISION_TF32   ? "hardware.peak_tf32"
+           : precision == PRECISION_FP32 ? "hardware.peak_fp32"
+                                         : "hardware.peak_tflops";
 }

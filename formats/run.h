@@ -158,8 +158,8 @@ struct hardware {
     int backend;                 /* index of hardware_backends: on which its devices are used */
     int64_t count;               /* devices */
     double memory_gib;           /* of one device */
-    double peak_tflops;          /* of one device, dense, at the run's precision */
-    double peak_tf32, peak_fp32; /* the same for these; NaN: as peak_tflops says */
+    double peak_tflops;          /* of one device, dense, in bf16 and fp16 */
+    double peak_tf32, peak_fp32; /* the same for these; NaN: unknown */
     double bandwidth_gbs;        /* memory, of one device */
     double price_hour;           /* of the whole machine; NaN: unknown */
     /* For `assay plan --scale`; NaN: a default that the plan names. */
@@ -172,7 +172,10 @@ int hardware_load(struct hardware *h, const char *path, struct arena *a, struct 
 extern const char *const hardware_backends[];
 /* Whether a run on this backend is on devices that the file describes, as far as the file says. */
 bool hardware_is_of(const struct hardware *h, struct str backend);
-/* peak_tflops becomes that of this precision, where the file says one. */
+/* peak_tflops becomes that of this precision: unknown where the file does not say it, because half as
+ * wide a number is several times as fast. */
 void hardware_at(struct hardware *h, int precision);
+/* The key that says it. */
+const char *hardware_peak_key(int precision);
 
 #endif

@@ -190,8 +190,8 @@ static void print_time(const struct plan_result *p, const struct plan_options *o
 {
     const struct hardware *h = o->hardware;
     if (!isfinite(p->seconds)) {
-        fprintf(to,
-                "time         unknown: neither hardware.peak_tflops nor --tokens-per-s is set\n");
+        fprintf(to, "time         unknown: neither %s nor --tokens-per-s is set\n",
+                hardware_peak_key(o->run->train.precision));
         return;
     }
     fprintf(to, "time         %.2f h at %.0f tokens/s", p->seconds / 3600, p->tokens_per_s);
@@ -281,7 +281,8 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
         fprintf(to, "%-18s %-20s %5lld  %6lld", name, largest_text, (long long)x->micro_batch,
                 (long long)x->accumulation);
         if (!isfinite(x->seconds))
-            fprintf(to, "  unknown: no peak and no rate\n");
+            fprintf(to, "  unknown: %s is not set\n",
+                    hardware_peak_key(o[at].run->train.precision));
         else {
             fprintf(to, "  %12.0f  %9.2f", x->tokens_per_s, x->seconds / 3600);
             if (isfinite(x->money))

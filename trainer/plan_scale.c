@@ -79,8 +79,8 @@ void plan_print_scale(const struct plan_result *p, const struct plan_options *o,
     const struct hardware *h = o->hardware;
     struct scale_options so = plan_scale_options(p, o);
     if (!isfinite(so.device_flops)) {
-        fprintf(to,
-                "scaling      unknown: neither hardware.peak_tflops nor --tokens-per-s is set\n");
+        fprintf(to, "scaling      unknown: neither %s nor --tokens-per-s is set\n",
+                hardware_peak_key(o->run->train.precision));
         return;
     }
     fprintf(

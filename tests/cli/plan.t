@@ -45,5 +45,10 @@ plan --hardware "$tmp/small.ini" --scale
 is "$? $(grep -cE '[0-9] h at|USD|of linear' "$tmp/out") $(grep -c 'it does not fit$' "$tmp/out")" "1 0 1" "where it does not fit there are no hours and no money" || sed 's/^/# /' "$tmp/out"
 plan --hardware pipelines/hardware/rtx3090.ini --results "$tmp/nothing"
 is $? 1 "results that are not there are an error"
+sed '/^peak_fp32/d' pipelines/hardware/8xa100-40.ini > "$tmp/nopeak.ini"
+plan --hardware "$tmp/nopeak.ini" --set train.precision=fp32
+is "$(sed -n 's/^time  *//p' "$tmp/out")" "unknown: neither hardware.peak_fp32 nor --tokens-per-s is set" "fp32 is not timed at another precision's peak"
+plan --hardware "$tmp/nopeak.ini" pipelines/hardware/8xh100-80.ini --set train.precision=fp32
+is "$(grep -c '^8xa100-40 .*unknown: hardware.peak_fp32 is not set' "$tmp/out")" 1 "in the table neither"
 is "$(grep -c "\\\\'" pipelines/hardware/*.ini | grep -vc ':0$')" 0 "no shell's quoting was left in a hardware file"
 done_testing

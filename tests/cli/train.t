@@ -181,7 +181,7 @@ name = box
 device = D
 count = 2
 memory_gib = 4
-peak_tflops = 10
+peak_fp32 = 10
 price_hour = 3
 EOF
 "$assay" plan --config run.ini --hardware box.ini --utilisation 0.5 --reserve-gib 0 >plan.txt
