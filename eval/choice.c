@@ -239,6 +239,7 @@ static int take(void *ctx, const struct request *q, const struct response *r, st
     to->model = str_copy(&k->arena, r->model);
     if (r->finish == FINISH_ERROR || !whole) {
         to->finish = FINISH_ERROR;
+        to->final = r->final;
         to->detail = r->finish == FINISH_ERROR
                          ? str_copy(&k->arena, r->detail)
                          : STR_LIT("the answer has not one log-probability a choice");
@@ -262,10 +263,16 @@ static int take(void *ctx, const struct request *q, const struct response *r, st
 
 /* ---- ending --------------------------------------------------------------------------------- */
 
+/* Index of the right choice; none of them: not known. */
+static size_t gold_of(const struct item *it)
+{
+    return it->choices.n == 1 && it->gold < 0 ? 0 : (size_t)it->gold;
+}
+
 static void grade(const struct item *it, const struct response *r, struct choice_counts *c)
 {
     bool valid = true;
-    size_t gold = it->choices.n == 1 && it->gold < 0 ? 0 : (size_t)it->gold;
+    size_t gold = gold_of(it);
     for (size_t i = 0; i < r->choice_logprob.n; i++) {
         valid = valid && isfinite(r->choice_logprob.v[i]);
         c->tokens += r->choice_tokens.v[i];
@@ -274,6 +281,7 @@ static void grade(const struct item *it, const struct response *r, struct choice
     if (gold >= it->choices.n)
         return;
     c->graded++;
+    c->gradable++;
     for (int k = 0; k < CHOICE_NORMS; k++) {
         struct choice_pick p;
         choice_pick(it, r, (enum choice_norm)k, &p);
@@ -292,33 +300,35 @@ static void grade(const struct item *it, const struct response *r, struct choice
 static int check(const struct model *m, const struct asker *k, struct choice_counts *c,
                  struct err *e)
 {
-    const struct response *bad = NULL;
     for (size_t i = 0; i < k->x->n; i++) {
+        const struct item *it = &k->x->v[i];
         const struct response *r = &k->got[i];
         c->items++;
-        c->continuations += (int64_t)k->x->v[i].choices.n;
-        c->failed += r->finish == FINISH_ERROR;
-        if (r->finish != FINISH_ERROR)
-            grade(&k->x->v[i], r, c);
-        else if (!bad)
-            bad = r;
+        c->continuations += (int64_t)it->choices.n;
+        if (r->finish != FINISH_ERROR) {
+            grade(it, r, c);
+            continue;
+        }
+        failed_add(&c->failed, it->id, r->detail, r->final || !m->ops->remote);
+        c->gradable += gold_of(it) < it->choices.n;
     }
-    if (c->failed < c->items && c->failed + c->invalid == c->items)
+    long long failed = c->failed.n, items = c->items;
+    if (failed < items && failed + c->invalid == items)
         return err_set(
             e,
             "no item has a log-probability of each choice that is a number: %lld of %lld "
             "are invalid; look at the model's weights",
-            (long long)c->invalid, (long long)c->items);
-    if (!bad)
+            (long long)c->invalid, items);
+    if (!failed)
         return 0;
-    if (c->failed == c->items)
-        return err_set(e, "no item was answered: %.*s", STR_ARG(bad->detail));
-    if (m->ops->remote)
-        return err_code(e, EXIT_INCOMPLETE, "%lld of %lld items are not answered (%.*s: %.*s)",
-                        (long long)c->failed, (long long)c->items, STR_ARG(bad->item),
-                        STR_ARG(bad->detail));
-    log_warn("%lld of %lld items have no answer (first %.*s: %.*s); they are recorded so",
-             (long long)c->failed, (long long)c->items, STR_ARG(bad->item), STR_ARG(bad->detail));
+    const char *words = failed_words(&c->failed);
+    if (c->failed.open)
+        return err_code(e, EXIT_INCOMPLETE,
+                        "%lld of %lld items are not answered; run again to ask for these: %s",
+                        failed, items, words);
+    if (failed == items)
+        return err_set(e, "no item was answered: %s", words);
+    log_warn("%lld of %lld items have no answer and are recorded so: %s", failed, items, words);
     return 0;
 }
 

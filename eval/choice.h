@@ -12,18 +12,21 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "eval/failed.h"
 #include "eval/model.h"
 #include "formats/item.h"
 #include "formats/task.h"
 
 struct choice_counts {
-    int64_t items, continuations, tokens, failed; /* failed: FINISH_ERROR */
-    int64_t kept;                                 /* items answered by a run before this one */
-    int64_t invalid;                              /* a value that is no number */
-    int64_t tied, graded;                         /* graded: items whose right choice is known */
-    double sum[4]; /* of worth, by enum choice_norm, over graded valid items */
+    int64_t items, continuations, tokens;
+    int64_t kept;         /* items answered by a run before this one */
+    int64_t invalid;      /* a value that is no number */
+    int64_t tied, graded; /* graded: items whose right choice is known */
+    double sum[4];        /* of worth, by enum choice_norm, over graded valid items */
     int64_t valid[4];
-    double greedy, nats; /* sums of the right choice's, over graded valid items */
+    int64_t gradable;     /* graded, and failed ones whose right choice is known */
+    struct failed failed; /* FINISH_ERROR */
+    double greedy, nats;  /* sums of the right choice's, over graded valid items */
 };
 
 /* Puts shots before the contexts of x, in x's arena. pool: rows to draw from, may be x itself as it
@@ -36,8 +39,9 @@ void choice_hash(const struct items *x, char hex[SHA256_HEX]);
 
 /* Asks all; answers in order to out (a record file). While it runs each item's answer goes into a
  * journal beside it (OUT.KEY.journal; KEY: model, items, rule), so a run that was killed asks only for
- * what is missing. A local model's failures are recorded; a remote
- * one's end with EXIT_INCOMPLETE and no file. No answer at all is an error. */
+ * what is missing. What fails again when asked again
+ * is recorded so; a failure that may be gone ends with EXIT_INCOMPLETE and no file. c->failed is the
+ * caller's to release, also after an error. No answer at all is an error. */
 int choice_run(struct model *m, const struct items *x, bool apart, const char *out,
                struct choice_counts *c, struct err *e);
 

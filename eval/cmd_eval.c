@@ -156,6 +156,22 @@ static int check_read(const struct options *o, struct arena *a, struct err *e)
     return 0;
 }
 
+static int check_items_out(const struct eval_job *j, struct err *e)
+{
+    struct str name = j->items_out ? str_z(j->items_out) : (struct str){0};
+    if (!name.n)
+        return 0;
+    if (str_ends(name, ".json") || str_ends(name, ".jsonl") || str_ends(name, ".txt"))
+        return err_code(e, EXIT_USAGE,
+                        "--items-out %s: items are written as msgpack; call it NAME.msgpack "
+                        "(`assay cat` shows it as JSON)",
+                        j->items_out);
+    if (!manifest_can_name(j->out, j->items_out))
+        return err_code(e, EXIT_USAGE, "--items-out %s must lie in the folder of --out %s",
+                        j->items_out, j->out);
+    return 0;
+}
+
 static const char *text(struct arena *a, struct str option, struct str otherwise)
 {
     struct str s = option.n ? option : otherwise;
@@ -257,6 +273,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         return err_code(e, EXIT_USAGE, "--task windows needs --shards");
     if (j.task != TASK_WINDOWS && !j.items)
         return err_code(e, EXIT_USAGE, "--task %s needs --items", tasks[j.task]);
+    if (check_items_out(&j, e))
+        return -1;
     if (j.task == TASK_CHOICE && !j.task_file)
         return err_code(e, EXIT_USAGE, "--task choice needs --task-file");
     bool loss = j.task == TASK_WINDOWS || j.task == TASK_DOCUMENTS;

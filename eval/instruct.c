@@ -164,27 +164,28 @@ static void count(const struct asker *k, struct instruct_counts *c)
     }
 }
 
-static int check(const struct model *m, const struct asker *k, const struct instruct_counts *c,
+static int check(const struct model *m, const struct asker *k, struct instruct_counts *c,
                  struct err *e)
 {
-    int64_t bad = c->finish[FINISH_ERROR];
-    const struct response *first = NULL;
-    for (size_t i = 0; i < k->items->n && bad && !first; i++)
-        if (!k->got[i].item.p || k->got[i].finish == FINISH_ERROR)
-            first = &k->got[i];
-    if (!first)
+    for (size_t i = 0; i < k->items->n; i++) {
+        const struct response *r = &k->got[i];
+        if (!r->item.p || r->finish == FINISH_ERROR)
+            failed_add(&c->failed, k->items->v[i].id, r->detail,
+                       r->item.p && (r->final || !m->ops->remote));
+    }
+    long long failed = c->failed.n, items = c->items;
+    if (!failed)
         return 0;
-    struct str why = first->detail;
-    if (m->ops->remote)
+    const char *words = failed_words(&c->failed);
+    if (c->failed.open)
         return err_code(
             e, EXIT_INCOMPLETE,
-            "%lld of %lld items are not answered (%.*s); the others are kept, run again "
-            "to ask for these",
-            (long long)bad, (long long)c->items, STR_ARG(why));
-    if (bad == c->items)
-        return err_set(e, "no item was answered: %.*s", STR_ARG(why));
-    log_warn("%lld of %lld items have no answer (%.*s); they are recorded so", (long long)bad,
-             (long long)c->items, STR_ARG(why));
+            "%lld of %lld items are not answered; the others are kept, run again to ask "
+            "for these: %s",
+            failed, items, words);
+    if (failed == items)
+        return err_set(e, "no item was answered: %s", words);
+    log_warn("%lld of %lld items have no answer and are recorded so: %s", failed, items, words);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "eval/failed.h"
 #include "eval/model.h"
 #include "formats/item.h"
 #include "formats/template.h"
@@ -27,10 +28,11 @@ struct instruct_counts {
     int64_t finish[4];   /* by enum finish */
     int64_t empty, tokens_out;
     double slowest_ms; /* volatile */
+    struct failed failed;
 };
-/* A remote model that failed on some items ends with EXIT_INCOMPLETE, the journal kept and no
- * output: ask again later. A local one that failed on all is an error; on some, they are recorded
- * as FINISH_ERROR and counted. */
+/* Failures that may be gone when asked again end with EXIT_INCOMPLETE, the journal kept and no
+ * output. Those that would come again are recorded as FINISH_ERROR and counted; all of them is an
+ * error. c->failed is the caller's to release, also after an error. */
 int instruct_run(struct model *m, const struct items *items, const struct instruct_options *o,
                  const char *out, struct instruct_counts *c, struct err *e);
 

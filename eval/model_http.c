@@ -265,6 +265,7 @@ static void arrived(void *ctx, const struct http_reply *h)
         try_again(m, j, h, &c, &a);
         break;
     case CHAT_FAILED:
+        c.r.final = true;
         give_failure(m, j, &c, false, &a);
         break;
     case CHAT_FATAL:

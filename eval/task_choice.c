@@ -1,5 +1,6 @@
 /* task_choice: `assay eval --task choice`: a task file, rows, log-probabilities. Eval/choice.h. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -15,8 +16,22 @@ static void share(struct stage *st, const char *name, double sum, int64_t n)
         stage_fact(st, name, json_of_num(sum / (double)n));
 }
 
+/* What the share could be at least and at most, were the missing ones there. */
+static void bounds(struct stage *st, const char *name, double sum, int64_t missing, int64_t n)
+{
+    struct json *o;
+    if (!missing)
+        return;
+    o = json_obj();
+    json_put(o, "lowest", json_of_num(sum / (double)n));
+    json_put(o, "highest", json_of_num((sum + (double)missing) / (double)n));
+    char key[40];
+    snprintf(key, sizeof key, "%s_bounds", name);
+    stage_fact(st, key, o);
+}
+
 static void facts(struct stage *st, const struct eval_job *j, const struct model *m,
-                  const struct items *x, const struct task *t, const struct choice_counts *c)
+                  const struct items *x, const struct task *t, struct choice_counts *c)
 {
     char hex[SHA256_HEX];
     struct json *id = json_obj();
@@ -33,11 +48,14 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     stage_fact(st, "items", json_of_int(c->items));
     stage_fact(st, "continuations", json_of_int(c->continuations));
     stage_fact(st, "tokens", json_of_int(c->tokens));
-    stage_fact(st, "failed", json_of_int(c->failed));
+    stage_fact(st, "failed", json_of_int(c->failed.n));
+    failed_fact(&c->failed, st);
     stage_fact(st, "invalid", json_of_int(c->invalid));
     stage_fact(st, "tied", json_of_int(c->tied));
     for (int k = 0; k < CHOICE_NORMS; k++)
         share(st, choice_metrics[k], c->sum[k], c->valid[k]);
+    for (int k = 0; k < CHOICE_NORMS; k++)
+        bounds(st, choice_metrics[k], c->sum[k], c->gradable - c->valid[k], c->gradable);
     share(st, "acc_greedy", c->greedy, c->graded - c->invalid);
     share(st, "nats_answer", c->nats, c->graded - c->invalid);
 }
@@ -56,8 +74,12 @@ static void say(const struct task *t, const struct choice_counts *c, FILE *to)
     fprintf(to, " %lld items", (long long)c->items);
     if (c->tied)
         fprintf(to, ", %lld tied", (long long)c->tied);
-    if (c->invalid + c->failed)
-        fprintf(to, ", %lld invalid, %lld failed", (long long)c->invalid, (long long)c->failed);
+    if (c->invalid + c->failed.n)
+        fprintf(to, ", %lld invalid, %lld failed", (long long)c->invalid, (long long)c->failed.n);
+    if (c->gradable > c->valid[CHOICE_SUM])
+        fprintf(to, ": acc of all between %.4f and %.4f", c->sum[CHOICE_SUM] / (double)c->gradable,
+                (c->sum[CHOICE_SUM] + (double)(c->gradable - c->valid[CHOICE_SUM])) /
+                    (double)c->gradable);
     fputc('\n', to);
 }
 
@@ -80,7 +102,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec, co
 {
     struct items items = {0};
     struct model m = {0};
-    struct choice_counts c;
+    struct choice_counts c = {0};
     struct model_options mo = {.vocab = j->vocab,
                                .backend = j->backend,
                                .threads = j->threads,
@@ -103,7 +125,22 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec, co
     say(t, &c, to);
     rc = 0;
 out:
+    failed_release(&c.failed);
     model_close(&m);
+    items_release(&items);
+    return rc;
+}
+
+/* The answers are there; the items as asked may not be. */
+static int leave_items(const struct eval_job *j, const struct task *t, struct err *e)
+{
+    struct items items = {0};
+    int rc = 0;
+    if (j->items_out && file_exists(j->out)) /* sealed: nothing is put beside what is not here */
+        rc = task_items(t, j->items, &items, e) || shoot(j, t, &items, e) ||
+                     items_save(&items, j->items_out, e)
+                 ? -1
+                 : 0;
     items_release(&items);
     return rc;
 }
@@ -130,7 +167,9 @@ int eval_choice(const struct eval_job *j, FILE *to, struct arena *a, struct err 
     stage_setting(&st, "shots", arena_printf(a, "%lld", (long long)j->shots));
     if (j->shots)
         stage_setting(&st, "seed", arena_printf(a, "%lld", (long long)j->c.seed));
-    rc = stage_fresh(&st) ? 0 : stage_start(&st, e) ? -1 : work(j, &st, spec, &t, to, e);
+    rc = stage_fresh(&st)      ? leave_items(j, &t, e)
+         : stage_start(&st, e) ? -1
+                               : work(j, &st, spec, &t, to, e);
 out:
     stage_release(&st);
     return rc;

@@ -51,8 +51,8 @@ static const char *decoding(const struct eval_job *j, struct arena *a)
 }
 
 static void facts(struct stage *st, const struct eval_job *j, const struct model *m,
-                  const struct items *items, const struct template *t,
-                  const struct instruct_counts *c, struct arena *a)
+                  const struct items *items, const struct template *t, struct instruct_counts *c,
+                  struct arena *a)
 {
     char hex[SHA256_HEX];
     struct json *id = json_obj();
@@ -69,6 +69,7 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     stage_fact(st, "items", json_of_int(c->items));
     for (int i = 0; finish_names[i]; i++)
         stage_fact(st, finish_names[i], json_of_int(c->finish[i]));
+    failed_fact(&c->failed, st);
     stage_fact(st, "empty", json_of_int(c->empty));
     stage_fact(st, "tokens_out", json_of_int(c->tokens_out));
     stage_volatile(st, "slowest_ms", json_of_num(c->slowest_ms));
@@ -81,7 +82,18 @@ static int load(const struct eval_job *j, struct stage *st, const struct task *t
     int rc = task ? task_items(task, j->items, items, e) : items_load(items, j->items, e);
     if (rc || !j->items_out)
         return rc;
-    return items_save(items, j->items_out, e) || stage_output(st, j->items_out, e) ? -1 : 0;
+    return items_save(items, j->items_out, e) || (st && stage_output(st, j->items_out, e)) ? -1 : 0;
+}
+
+/* The answers are there; the items as asked may not be. */
+static int leave_items(const struct eval_job *j, const struct task *task, struct err *e)
+{
+    struct items items = {0};
+    if (!j->items_out || !file_exists(j->out)) /* sealed: nothing is put beside what is not here */
+        return 0;
+    int rc = load(j, NULL, task, &items, e);
+    items_release(&items);
+    return rc;
 }
 
 /* What would be left out without a word. */
@@ -99,7 +111,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec,
 {
     struct items items = {0};
     struct model m = {0};
-    struct instruct_counts c;
+    struct instruct_counts c = {0};
     struct model_options mo = {.vocab = j->vocab,
                                .backend = j->backend,
                                .threads = j->threads,
@@ -136,6 +148,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec,
     fputc('\n', to);
     rc = 0;
 out:
+    failed_release(&c.failed);
     model_close(&m);
     items_release(&items);
     return rc;
@@ -179,7 +192,7 @@ int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct er
     if (j->task_file)
         stage_setting(&st, "task_hash", task.hash);
     stage_setting(&st, "decoding", decoding(j, a));
-    rc = stage_fresh(&st)      ? 0
+    rc = stage_fresh(&st)      ? leave_items(j, j->task_file ? &task : NULL, e)
          : stage_start(&st, e) ? -1
                                : work(j, &st, spec, &t, j->task_file ? &task : NULL, to, a, e);
 out:

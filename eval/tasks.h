@@ -6,8 +6,9 @@
  *   units tokens bytes nats nll_token bits_byte documents clusters note     (losses)
  *   nats_end bits_end                                                       (documents: closing EOTs)
  *   oracle {documents, gap_bits, se_bits}                                   (documents)
- *   items stop length filter error empty tokens_out model                   (instruct)
+ *   items stop length filter error empty tokens_out model failed_ids        (instruct)
  *   items continuations tokens failed invalid tied metric model             (choice)
+ *   failed_ids, acc_bounds {lowest, highest} and those of each acc_norm_   (choice, when some miss)
  *   acc acc_norm_char acc_norm_byte acc_norm_token acc_greedy nats_answer   (choice)
  */
 #ifndef EVAL_TASKS_H

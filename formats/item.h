@@ -10,6 +10,7 @@
 #ifndef FORMATS_ITEM_H
 #define FORMATS_ITEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -62,6 +63,7 @@ struct response {
     struct f64s choice_logprob;
     struct i64s choice_tokens, choice_greedy;
     struct str rest;
+    bool final; /* of an error, not in files: asked again it fails again */
 };
 
 struct score {

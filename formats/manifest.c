@@ -255,6 +255,15 @@ out:
     return rc;
 }
 
+bool manifest_can_name(const char *artefact, const char *path)
+{
+    struct arena a = {0};
+    const char *rel = path_relative(&a, manifest_folder(&a, artefact), path);
+    bool inside = strncmp(rel, "../", 3) != 0;
+    arena_release(&a);
+    return inside;
+}
+
 /* ---- outputs, facts, the end ---------------------------------------------------------------- */
 
 int stage_output(struct stage *st, const char *path, struct err *e)

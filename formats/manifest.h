@@ -68,6 +68,8 @@ void stage_release(struct stage *st);
 /* The manifest of an artefact: the path, and reading it. */
 char *manifest_path(struct arena *a, const char *artefact);
 struct json *manifest_read(const char *artefact, struct err *e); /* NULL: missing or damaged */
+/* Whether path lies inside or beside the artefact, as its outputs must. */
+bool manifest_can_name(const char *artefact, const char *path);
 /* Hash of an artefact as an input: from its manifest, else by reading it. */
 int manifest_hash(const char *artefact, char hex[SHA256_HEX], struct err *e);
 /* Re-hashes every output of an artefact's manifest. -1 and the first that differs or is missing;

@@ -77,6 +77,15 @@ ok "an item is none of its own shots" test "$("$ASSAY" cat "$tmp/s3.items.msgpac
 fails 1 'want more than 60 rows' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --shots 60
 result $? "more shots than rows are refused"
 
+# ---- the items as asked, when the answers are there already
+quiet choice copa "$tmp/copa.jsonl" "$tmp/s3.msgpack" --shots 3 --items-out "$tmp/s3again.items.msgpack"
+ok "--items-out leaves them though nothing runs" cmp "$tmp/s3.items.msgpack" "$tmp/s3again.items.msgpack"
+fails 2 'items are written as msgpack' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --items-out "$tmp/x.jsonl"
+result $? "a name that says JSON is refused"
+mkdir "$tmp/elsewhere"
+fails 2 'must lie in the folder of --out' choice copa "$tmp/copa.jsonl" "$tmp/elsewhere/x.msgpack" --items-out "$tmp/x.items.msgpack"
+result $? "another folder too"
+
 # ---- bad input
 head -2 "$tmp/copa.jsonl" > "$tmp/gold.jsonl"
 echo '{"query": "a", "choices": ["b", "c"], "gold": 2}' >> "$tmp/gold.jsonl"

@@ -139,15 +139,25 @@ ok "five kills and a rerun: the same bytes" cmp "$tmp/e/h.msgpack" "$tmp/e/k.msg
 ok "a replay answers" quiet "$ASSAY" eval --task instruct --model "replay:$tmp/e/r.msgpack" --items "$tmp/d/instruct_test.msgpack" --template plain --out "$tmp/e/p.msgpack"
 ok "with what was recorded" cmp "$tmp/e/p.msgpack" "$tmp/e/r.msgpack"
 printf '%s\n' 'on POST /v1/chat/completions' 'times 10' 'body {"model":"m","choices":[{"message":{"content":" one "},"finish_reason":"stop"}]}' \
-    'on POST /v1/chat/completions' 'times 4' 'status 400' 'body {"error":{"message":"too long"}}' \
+    'on POST /v1/chat/completions' 'times 4' 'status 500' 'body {"error":{"message":"too tired"}}' \
     'on POST /v1/chat/completions' 'body {"model":"m","choices":[{"message":{"content":"two"},"finish_reason":"stop"}]}' > "$tmp/script"
 serve script
-remote=("$ASSAY" eval --task instruct --model "$url/v1#m" --items "$tmp/d/instruct_test.msgpack" --template plain --concurrency 2 --out "$tmp/e/net.msgpack")
+remote=("$ASSAY" eval --task instruct --model "$url/v1#m" --items "$tmp/d/instruct_test.msgpack" --template plain --concurrency 2 --retries 0 --out "$tmp/e/net.msgpack")
 ok "a server that fails on some items: incomplete" fails 4 '4 of 72 items are not answered' "${remote[@]}"
 ok "and no output yet" [ ! -e "$tmp/e/net.msgpack" ]
 ok "run again, it is complete" quiet "${remote[@]}"
 is "$(wc -l < "$tmp/script.log")" 76 "and only the failed ones were asked again"
 is "$("$ASSAY" cat "$tmp/e/net.msgpack" | grep -c '"text":"one"')" 10 "answers are trimmed"
+exec 7>&-
+printf '%s\n' 'on POST /v1/chat/completions' 'times 10' 'body {"model":"m","choices":[{"message":{"content":"one"},"finish_reason":"stop"}]}' \
+    'on POST /v1/chat/completions' 'times 25' 'status 400' 'body {"error":{"message":"too long"}}' \
+    'on POST /v1/chat/completions' 'body {"model":"m","choices":[{"message":{"content":"two"},"finish_reason":"stop"}]}' > "$tmp/refuse"
+serve refuse
+ok "what a server refuses for good is recorded so" quiet "$ASSAY" eval --task instruct --model "$url/v1#m" --items "$tmp/d/instruct_test.msgpack" --concurrency 1 --out "$tmp/e/refuse.msgpack"
+is "$("$ASSAY" cat "$tmp/e/refuse.msgpack" | grep -c '"finish":"error"')" 25 "as failed"
+first=$("$ASSAY" cat "$tmp/e/refuse.msgpack" | grep '"finish":"error"' | head -1 | grep -o '"item":"[^"]*"' | cut -d'"' -f4)
+ok "the items are named, the first with its reason" grep -q "25 of 72 items have no answer and are recorded so: $first (after 1 try: HTTP 400: too long), .* and 5 more" "$tmp/err"
+is "$(tr -d ' \n' < "$tmp/e/refuse.msgpack.manifest.json" | grep -o '"failed_ids":\[[^]]*' | tr ',' '\n' | wc -l)" 25 "and listed in the manifest"
 exec 7>&-
 
 printf 'on POST /v1/chat/completions\nbody {"choices":[{"message":{"content":"from afar"},"finish_reason":"stop"}]}\n' > "$tmp/far"

@@ -88,7 +88,7 @@ quiet "$ASSAY" eval --task documents --config "$tmp/run.ini" --model "$tmp/m" --
 text=$("$ASSAY" cat "$tmp/d/test.jsonl" 2> /dev/null | head -1 | grep -o '"text":"[^"]*"' | sed 's/^"text":"//; s/"$//')
 [ -n "$text" ] || text=$(head -1 "$tmp/d/test.jsonl" | grep -o '"text":"[^"]*"' | sed 's/^"text":"//; s/"$//')
 row=$("$ASSAY" cat "$tmp/e.msgpack" | head -1)
-nats=$(echo "$row" | grep -o '"nats":[-0-9.e]*' | cut -d: -f2)
+nats=$(echo "$row" | grep -o '"nats\(_end\)\?":[-0-9.e]*' | awk -F: '{s += $2} END {printf "%.9f", s}') # the closing EOT's too
 eot=$("$ASSAY" vocab info "$tmp/v.tiktoken" 2> /dev/null | grep -i -o 'eot[^0-9]*[0-9]*' | grep -o '[0-9]*$' | head -1)
 ids=$(printf '%s' "$text" | "$ASSAY" encode --vocab "$tmp/v.tiktoken" 2> /dev/null | tr ' ' ',')
 sum=$(post completions "{\"prompt\":[$eot,$ids,$eot],\"max_tokens\":0,\"echo\":true,\"logprobs\":0}" choices.0.logprobs.token_logprobs | tr -d '[]' | tr ',' '\n' | awk '$1 != "null" {s -= $1} END {printf "%.3f", s}')
@@ -106,6 +106,11 @@ is "$(values "$tmp/far.msgpack")" "$(values "$tmp/near.msgpack")" "has the log-p
 sed 's/^encoding.*//; $a encoding = apart' pipelines/tasks/copa.ini > "$tmp/apart.ini"
 ok "what a server can't do is refused by name" fails 1 "encodes texts as a whole" "$ASSAY" eval --task choice --task-file "$tmp/apart.ini" --items "$tmp/choice.jsonl" --model "$url#tiny" --out "$tmp/no.msgpack"
 ok "and leaves no file" [ ! -e "$tmp/no.msgpack" ]
+printf '{"query":"%s","choices":["was here.","blue"],"gold":0}\n' "$(printf 'the old man %.0s' $(seq 90))" | cat "$tmp/choice.jsonl" - > "$tmp/toolong.jsonl"
+ok "an item beyond the server's context" quiet "$ASSAY" eval --task choice --task-file pipelines/tasks/copa.ini --items "$tmp/toolong.jsonl" --model "$url#tiny" --out "$tmp/toolong.msgpack"
+ok "is recorded as failed, with bounds" grep -q '3 items, 0 invalid, 1 failed: acc of all between' "$tmp/out"
+ok "and named" grep -q '1 of 3 items have no answer.*context' "$tmp/err"
+is "$(grep -A2 '"acc_bounds"' "$tmp/toolong.msgpack.manifest.json" | grep -o '[0-9][0-9.]*' | awk '{s[NR] = $1} END {printf "%.4f", s[2] - s[1]}')" 0.3333 "in the manifest too"
 # Killed in the middle: the second run may send only as many requests as there are items left.
 for i in $(seq 30); do echo "{\"query\":\"The old man $i\",\"choices\":[\"was here.\",\"blue of the\"],\"gold\":0}"; done > "$tmp/many.jsonl"
 many=("$ASSAY" eval --task choice --task-file pipelines/tasks/copa.ini --items "$tmp/many.jsonl" --model "$url#tiny" --concurrency 1)
