@@ -13,7 +13,7 @@ enum { MOST_MACHINES = 64, MOST_RESULTS = 100000 };
 struct options {
     struct str config;
     struct strs set, hardware, results;
-    double utilisation, tokens_per_s, reserve_gib;
+    double utilisation, matrix_share, memory_share, tokens_per_s, reserve_gib;
     bool scale;
 };
 
@@ -24,8 +24,14 @@ static const struct field fields[] = {
     {"results", FIELD_STRS, AT(results), "",
      .help = "measured runs (result files, run folders, folders of runs) that calibrate the speed"},
     {"scale", FIELD_BOOL, AT(scale), "false", .help = "the same run on 1 to 1,024 devices as well"},
-    {"utilisation", FIELD_F64, AT(utilisation), "0.35", 0.001, 1,
-     .help = "assumed share of the peak, when no rate is given or measured"},
+    {"utilisation", FIELD_F64, AT(utilisation), "", 0.001, 1,
+     .help =
+         "assumed share of the peak, when no rate is given or measured; default: a roofline, or "
+         "0.35 without bandwidth_gbs"},
+    {"matrix_share", FIELD_F64, AT(matrix_share), "0.7", 0.001, 1,
+     .help = "roofline: assumed share of the peak in matrix products"},
+    {"memory_share", FIELD_F64, AT(memory_share), "0.85", 0.001, 1,
+     .help = "roofline: assumed share of the memory's bandwidth in passes over it"},
     {"tokens_per_s", FIELD_F64, AT(tokens_per_s), "", 0.001, 1e15,
      .help = "measured rate of the whole machine"},
     {"reserve_gib", FIELD_F64, AT(reserve_gib), "1.5", 0, 1e6,
@@ -98,6 +104,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         po[i] = (struct plan_options){.run = &r,
                                       .hardware = &h[i],
                                       .utilisation = o->utilisation,
+                                      .matrix_share = o->matrix_share,
+                                      .memory_share = o->memory_share,
                                       .tokens_per_s = o->tokens_per_s,
                                       .reserve_gib = o->reserve_gib,
                                       .measured = {.utilisation = NAN}};
@@ -106,6 +114,7 @@ static int run(void *opt, struct arena *a, struct err *e)
         po[i].measured = plan_calibrate(m.v, m.n, &h[i], r.train.precision, p[i].parameters, a);
         if (plan_make(&p[i], &po[i], e))
             return -1;
+        plan_complain(&p[i], &po[i]);
         fit += p[i].micro_batch > 0;
     }
     if (n == 1)
@@ -129,9 +138,10 @@ const struct command cmd_plan = {
     .room = "trainer",
     .name = "plan",
     .summary = "memory, micro-batch, time and money of a run on machines",
-    .details = "Memory is planned from the same list of buffers that train allocates. Time assumes "
-               "a share of the\npeak, which is printed, unless measured runs (--results) or a rate "
-               "are given. docs/plan.md.",
+    .details =
+        "Memory is planned from the same list of buffers that train allocates. Time is by a "
+        "roofline, whose\nassumptions are printed, unless measured runs (--results) or a rate "
+        "are given. docs/plan.md.",
     .options = &options,
     .run = run,
 };

@@ -4,11 +4,14 @@
 #include <math.h>
 
 #include "base/field.h"
+#include "base/log.h"
+#include "trainer/plan_roof.h"
 #include "trainer/schedule.h"
 #include "trainer/train.h"
 
 #define GIB            ((double)(1 << 30))
 #define MOST_SEQUENCES 65536
+#define FLAT           0.35 /* of the peak, where nothing better is known */
 
 /* The backend whose buffers are planned: what the run asks for, or else a GPU's. */
 static const char *backend_of(const struct plan_options *o)
@@ -16,12 +19,19 @@ static const char *backend_of(const struct plan_options *o)
     return str_eqz(o->run->train.backend, "cpu") ? "cpu" : "cuda";
 }
 
+/* One for each rank that the run asks for, else all of the machine. */
+static int64_t devices_used(const struct plan_options *o)
+{
+    int64_t ranks = o->run->train.ranks, count = o->hardware->count;
+    return ranks > 0 && ranks < count ? ranks : count;
+}
+
 /* The run as one of the machine's devices sees it. */
 static struct train_config on_device(const struct plan_options *o, int precision)
 {
     struct train_config c = o->run->train;
     c.precision = precision;
-    c.ranks = o->hardware->count;
+    c.ranks = devices_used(o);
     return c;
 }
 
@@ -50,25 +60,50 @@ static int64_t largest(const struct plan_result *p, const struct plan_options *o
     return lo;
 }
 
-/* Tokens a second: measured, calibrated by runs on the same device, or assumed. */
+/* Tokens a second: given, calibrated by runs on the same device, or assumed. */
 static void speed(struct plan_result *p, const struct plan_options *o)
 {
-    const struct hardware *h = o->hardware;
-    double peak = (double)h->count * h->peak_tflops * 1e12;
-    p->utilisation = isnan(o->measured.utilisation) ? o->utilisation : o->measured.utilisation;
-    p->tokens_per_s = o->tokens_per_s;
+    double peak = (double)p->devices * o->hardware->peak_tflops * 1e12;
     double work = p->flops_token * plan_work(&p->model, (enum recompute)o->run->train.recompute);
-    if (isnan(p->tokens_per_s))
-        p->tokens_per_s = peak * p->utilisation / work;
-    else
-        p->utilisation = p->tokens_per_s * work / peak;
+    double step = (double)(o->run->train.batch * p->model.context);
+    plan_roof(p, o);
+    p->utilisation = FLAT;
+    p->rate_from = RATE_ASSUMED;
+    if (!isnan(o->tokens_per_s))
+        p->rate_from = RATE_GIVEN;
+    else if (!isnan(o->measured.utilisation)) {
+        p->rate_from = RATE_MEASURED;
+        p->utilisation = o->measured.utilisation;
+    } else if (!isnan(o->utilisation))
+        p->utilisation = o->utilisation;
+    else if (isfinite(p->roof.step) && p->micro_batch)
+        p->rate_from = RATE_ROOFLINE;
+    p->tokens_per_s = p->rate_from == RATE_GIVEN      ? o->tokens_per_s
+                      : p->rate_from == RATE_ROOFLINE ? step / p->roof.step
+                                                      : peak * p->utilisation / work;
+    p->utilisation = p->tokens_per_s * work / peak;
+}
+
+void plan_complain(const struct plan_result *p, const struct plan_options *o)
+{
+    const struct train_config *c = &o->run->train;
+    const struct hardware *h = o->hardware;
+    int64_t fits = p->largest[c->recompute];
+    int64_t want = c->micro_batch < p->per_device ? c->micro_batch : p->per_device;
+    if (c->ranks > h->count)
+        log_warn("train.ranks = %lld, %.*s has %lld: planned for these", (long long)c->ranks,
+                 STR_ARG(h->name), (long long)h->count);
+    if (fits && want > fits)
+        log_warn("train.micro_batch = %lld does not fit on a device of %.*s, where train would "
+                 "stop: planned with %lld, the largest that fits",
+                 (long long)c->micro_batch, STR_ARG(h->name), (long long)fits);
 }
 
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e)
 {
     const struct train_config *c = &o->run->train;
     const struct hardware *h = o->hardware;
-    *p = (struct plan_result){.model = o->run->model, .devices = h->count};
+    *p = (struct plan_result){.model = o->run->model, .devices = devices_used(o)};
     if (p->model.from.n)
         return err_code(e, EXIT_USAGE, "model.from = %.*s: there is nothing to pre-train",
                         STR_ARG(p->model.from));
@@ -83,7 +118,7 @@ int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e
     if ((p->tokens = train_tokens(&p->model, c, e)) < 0)
         return -1;
     p->steps = p->tokens / (c->batch * p->model.context);
-    p->per_device = (c->batch + h->count - 1) / h->count;
+    p->per_device = (c->batch + p->devices - 1) / p->devices;
     for (int how = 0; how < RECOMPUTES; how++) {
         p->largest[how] = largest(p, o, c->precision, (enum recompute)how, p->per_device);
         p->fits[0][how] = largest(p, o, PRECISION_FP32, (enum recompute)how, MOST_SEQUENCES);
@@ -173,10 +208,13 @@ static void print_fits(const struct plan_result *p, const struct plan_options *o
 }
 
 /* Where the share of the peak comes from. */
-static void rate_source(const struct plan_options *o, char *out, size_t n)
+static void rate_source(const struct plan_result *p, const struct plan_options *o, char *out,
+                        size_t n)
 {
     if (!isnan(o->tokens_per_s))
         snprintf(out, n, "as given");
+    else if (p->rate_from == RATE_ROOFLINE)
+        snprintf(out, n, "roofline");
     else if (!isnan(o->measured.utilisation) && o->measured.runs == 1)
         snprintf(out, n, "measured: %s", o->measured.run);
     else if (!isnan(o->measured.utilisation))
@@ -196,17 +234,17 @@ static void print_time(const struct plan_result *p, const struct plan_options *o
     }
     fprintf(to, "time         %.2f h at %.0f tokens/s", p->seconds / 3600, p->tokens_per_s);
     char from[200];
-    rate_source(o, from, sizeof from);
-    if (isnan(o->tokens_per_s) && !isnan(o->measured.utilisation))
-        fprintf(to, ", %.1f%% of %lld x %.4g TFLOP/s (%s) at %.4g MFLOP a token (6 N + 6 L C T)\n",
-                p->utilisation * 100, (long long)h->count, h->peak_tflops, from,
-                p->flops_token / 1e6);
-    else if (isnan(o->tokens_per_s))
+    rate_source(p, o, from, sizeof from);
+    if (p->rate_from == RATE_GIVEN)
+        fprintf(to, ", as measured\n");
+    else if (p->rate_from == RATE_ASSUMED)
         fprintf(to,
                 ", assuming %.0f%% of %lld x %.4g TFLOP/s at %.4g MFLOP a token (6 N + 6 L C T)\n",
-                o->utilisation * 100, (long long)h->count, h->peak_tflops, p->flops_token / 1e6);
+                p->utilisation * 100, (long long)p->devices, h->peak_tflops, p->flops_token / 1e6);
     else
-        fprintf(to, ", as measured\n");
+        fprintf(to, ", %.1f%% of %lld x %.4g TFLOP/s (%s) at %.4g MFLOP a token (6 N + 6 L C T)\n",
+                p->utilisation * 100, (long long)p->devices, h->peak_tflops, from,
+                p->flops_token / 1e6);
     if (isfinite(p->money))
         fprintf(to, "money        %.2f %.*s at %.2f an hour (%.*s, %.*s), training alone\n",
                 p->money, STR_ARG(h->price_currency), h->price_hour, STR_ARG(h->price_source),
@@ -222,6 +260,8 @@ void plan_print(const struct plan_result *p, const struct plan_options *o, FILE 
             STR_ARG(h->device));
     if (isfinite(h->memory_gib))
         fprintf(to, ", %.4g GiB each", h->memory_gib);
+    if (p->devices < h->count)
+        fprintf(to, "; %lld used (train.ranks)", (long long)p->devices);
     fprintf(to,
             "\nparameters   %lld\ntokens       %lld\nsteps        %lld of %lld sequences of %lld\n",
             (long long)p->parameters, (long long)p->tokens, (long long)p->steps,
@@ -235,6 +275,7 @@ void plan_print(const struct plan_result *p, const struct plan_options *o, FILE 
     fprintf(to, "micro-batch  %lld, %lld pass%s a step on each device\n", (long long)p->micro_batch,
             (long long)p->accumulation, p->accumulation == 1 ? "" : "es");
     print_time(p, o, to);
+    plan_print_roof(p, o, to);
 }
 
 /* Cheapest first, then the fastest; what is unknown comes last. */
@@ -270,7 +311,7 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
         done[at] = true;
         const struct plan_result *x = &p[at];
         const struct hardware *h = o[at].hardware;
-        rate_source(&o[at], from, sizeof from);
+        rate_source(x, &o[at], from, sizeof from);
         snprintf(name, sizeof name, "%.*s", STR_ARG(h->name));
         snprintf(largest_text, sizeof largest_text, "%lld / %lld / %lld", (long long)x->largest[0],
                  (long long)x->largest[1], (long long)x->largest[2]);

@@ -3,8 +3,9 @@
  * Memory is gpt2_plan(), the list of buffers that train allocates, plus a reserve per device for
  * context and workspaces that is assumed and said. Time is work over speed: FLOP per token by
  * schedule_flops(), speed = devices x peak x a utilisation. The utilisation is, in this order: a
- * measured rate that the caller gives, that of measured runs on the same device (plan_calibrate), or
- * an assumption that is said. Nothing here is looked up from a table of results.
+ * measured rate that the caller gives, that of measured runs on the same device (plan_calibrate), one
+ * that the caller assumes, that of a roofline (plan_roof.h), or without a bandwidth a flat one; all
+ * but the first two are assumptions that are said. Nothing here is looked up from a table of results.
  */
 #ifndef TRAINER_PLAN_H
 #define TRAINER_PLAN_H
@@ -38,22 +39,35 @@ struct calibration plan_calibrate(const struct result *v, size_t n, const struct
 struct plan_options {
     const struct run *run;
     const struct hardware *hardware;
-    double utilisation;  /* share of the peak, when no rate is given */
+    double utilisation; /* share of the peak, when no rate is given; NaN: by the roofline */
+    double matrix_share,
+        memory_share;    /* that products and passes over memory are assumed to reach */
     double tokens_per_s; /* measured on the whole machine; NaN: none */
     double reserve_gib;  /* of a device, beside the planned buffers */
     struct calibration measured;
 };
+/* A step of one device, see plan_roof.h. */
+struct roof {
+    double flops, bytes;
+    double matrix, memory, exposed, step; /* seconds; NaN: unknown */
+    double device_flops; /* FLOP/s, recomputation not counted, without communication */
+};
+enum rate_from { RATE_GIVEN, RATE_MEASURED, RATE_ASSUMED, RATE_ROOFLINE };
 struct plan_result {
     struct model_config model;                     /* vocab and inner resolved */
     int64_t parameters, tokens, steps, per_device; /* sequences of a step on one device */
     int64_t micro_batch;                           /* largest that fits; 0: none does */
     int64_t largest[RECOMPUTES];                   /* the same for each way of recomputing */
     int64_t fits[2][RECOMPUTES]; /* on a device whatever the batch: of f32, of two bytes a number */
-    int64_t devices, accumulation;      /* passes of a step on each device */
+    int64_t devices, accumulation;      /* that the run uses; passes of a step on each of them */
     double flops_token, seconds, money; /* NaN: unknown */
     double utilisation, tokens_per_s;
+    struct roof roof;
+    enum rate_from rate_from;
 };
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e);
+/* Warns of what the run asks for and this machine cannot do. */
+void plan_complain(const struct plan_result *p, const struct plan_options *o);
 void plan_print(const struct plan_result *p, const struct plan_options *o, FILE *to);
 /* Many machines, one row each; p and o are of n. Those without a price or peak come last. */
 void plan_print_many(const struct plan_result *p, const struct plan_options *o, size_t n, FILE *to);

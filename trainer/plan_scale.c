@@ -61,7 +61,9 @@ struct scale_options plan_scale_options(const struct plan_result *p, const struc
         .gradient_bytes = 4.0 * (double)p->parameters,
         .bucket_bytes = 25e6,
         .overlap = 0.8,
-        .device_flops = p->tokens_per_s * p->flops_token / (double)h->count,
+        .device_flops = p->rate_from == RATE_ROOFLINE
+                            ? p->roof.device_flops
+                            : p->tokens_per_s * p->flops_token / (double)p->devices,
         .flops_token = p->flops_token,
         .batch = o->run->train.batch,
         .context = p->model.context,

@@ -4,7 +4,7 @@
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 plan() { "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini "$@" > "$tmp/out" 2> "$tmp/err"; }
-plan --hardware pipelines/hardware/*.ini
+plan --hardware pipelines/hardware/*.ini --utilisation 0.35
 is $? 0 "all machines in one table" || sed 's/^/# /' "$tmp/err"
 is "$(grep -c '% assumed$' "$tmp/out")" "$(ls pipelines/hardware/*.ini | wc -l)" "a row each, which says what is assumed"
 # 3260268544 tokens x 1034.68 MFLOP / (8 x 312e12 x 0.35) s at 10.32 an hour
@@ -14,10 +14,30 @@ is "$(sed -n '4,7p' "$tmp/out" | grep -oE '[0-9.]+ USD' | sort -nc 2>&1)" "" "th
 plan --hardware pipelines/hardware/8xa100-40.ini pipelines/hardware/8xh100-80.ini pipelines/hardware/rtx3090.ini --results "$tmp/series"
 ok "measured runs on the same device calibrate it" grep -qE '^8xh100-80 .* 568186 .* 38\.13 USD +7\.4% measured: series-8xh100m80' "$tmp/out"
 ok "a median when there are several" grep -qE '^8xa100-40 .* measured: median of 3 runs, nearest series-8xa100m40' "$tmp/out"
-ok "a machine nobody measured stays assumed" grep -qE '^rtx3090 .* assumed' "$tmp/out"
+ok "a machine nobody measured is by the roofline" grep -qE '^rtx3090 .* roofline$' "$tmp/out"
 "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/8xb200-160.ini --set train.precision=fp32 --results "$tmp/series" > "$tmp/out" 2> "$tmp/err"
 is "$? $(grep -c 'none of the 34 results in --results counts: none is of .* at fp32, within' "$tmp/err")" "0 1" "where no result counts it says why" || sed 's/^/# /' "$tmp/err"
+# llm.c's published steps on 8 A100 of 80 GB, 524,288 tokens in bf16: 124M 300 ms, 350M 820 ms, 774M 1.7 s
+step() { plan --hardware pipelines/hardware/8xa100-80.ini --set model.tied=true --set model.qkv_bias=true --set model.dropout=0 --set train.precision=bf16 \
+    --set train.batch=512 --set model.layers="$1" --set model.heads="$2" --set model.width="$3" && sed -n 's/^roofline .* a step of \([0-9.]*\) ms.*/\1/p' "$tmp/out"; }
+steps="$(step 12 12 768) $(step 24 16 1024) $(step 36 20 1280)"
+ok "the roofline is within a tenth of three published steps: $steps ms" awk -v s="$steps" 'BEGIN { split(s, v); exit !(v[1]/300 > .9 && v[1]/300 < 1.1 && v[2]/820 > .9 && v[2]/820 < 1.1 && v[3]/1700 > .9 && v[3]/1700 < 1.1) }'
+parts=$(tr '\n' ' ' < "$tmp/out" | sed 's/.*a step of \([0-9.]*\) ms: products \([0-9.]*\) ms (\([0-9.]*\) TFLOP at an assumed 70% of 312 TFLOP.s) *+ memory \([0-9.]*\) ms (\([0-9.]*\) GB at an assumed 85% of 2000 GB.s) + sums over devices \([0-9.]*\) ms.*/\1 \2 \3 \4 \5 \6/')
+ok "and is the sum of its parts, each of what is printed: $parts" awk -v s="$parts" 'function near(a, b) { return a / b > .999 && a / b < 1.001 }
+    BEGIN { n = split(s, v); exit !(n == 6 && near(v[1], v[2] + v[4] + v[6]) && near(v[2], v[3] / 312 / .7 * 1e3) && near(v[4], v[5] / 2000 / .85 * 1e3)) }'
+plan --hardware pipelines/hardware/8xa100-80.ini --set train.ranks=2
+is "$(sed -n 's/^machine .*; //p' "$tmp/out") $(grep -c 'of 2 x 312 TFLOP' "$tmp/out") $(sed -n 's/^micro-batch  *//p' "$tmp/out")" "2 used (train.ranks) 1 52, 1 pass a step on each device" "two ranks are two devices, with half of the batch each"
+plan --hardware pipelines/hardware/8xa100-80.ini --set train.ranks=16
+is "$(grep -c 'train.ranks = 16, 8xa100-80 has 8: planned for these' "$tmp/err")" 1 "more ranks than devices: it says so"
+plan --hardware pipelines/hardware/rtx3090.ini --set train.micro_batch=100
+is "$(grep -c 'train.micro_batch = 100 does not fit on a device of rtx3090, where train would stop: planned with 62' "$tmp/err") $(grep -c '^micro-batch  62,' "$tmp/out")" "1 1" "a micro-batch that does not fit is not changed in silence"
+sed 's/^bandwidth_gbs.*//' pipelines/hardware/rtx3090.ini > "$tmp/slow.ini"
+plan --hardware "$tmp/slow.ini"
+is "$(grep -c 'assuming 35% of 1 x 71' "$tmp/out") $(grep -c 'roofline  *unknown: hardware.bandwidth_gbs is not set' "$tmp/out")" "1 1" "without a bandwidth a flat share is assumed"
+plan --hardware pipelines/hardware/8xa100-40.ini
+rate=$(sed -n 's/^time .* at \([0-9]*\) tokens.*/\1/p' "$tmp/out")
 plan --hardware pipelines/hardware/8xa100-40.ini --scale
+is "$(awk '$1 == 8 && NF > 8 { print $7 }' "$tmp/out")" "$rate" "the table's row of the whole machine is the plan's"
 ok "a scaling table from 1" grep -qE '^ +1 +104 .* 100\.0%' "$tmp/out"
 ok "to 1,024 devices" grep -qE '^ +1024 +1 ' "$tmp/out"
 ok "with its assumptions" grep -q '300 GB/s and 5 us (assumed) inside' "$tmp/out"
@@ -30,7 +50,7 @@ ok "fp32 has its own peak and no copy of the weights" grep -qE 'of 8 x 19.5 TFLO
 is "$(grep -c 'their copy' "$tmp/out")" 0 "fp32 keeps no copy of the weights"
 plan --hardware pipelines/hardware/8xa100-40.ini --set train.zero=1
 ok "zero: a device keeps an eighth of the moments" grep -qE 'moments 155 MiB' "$tmp/out" || sed -n 5,7p "$tmp/out" | sed 's/^/# /'
-layer() { "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/rtx3090.ini --set train.batch=512 --set "train.recompute=$1" 2>/dev/null; }
+layer() { "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/rtx3090.ini --utilisation 0.35 --set train.batch=512 --set "train.recompute=$1" 2>/dev/null; }
 is "$(layer layer | sed -n 's/^micro-batch  *\([0-9]*\), .*/\1/p')" "$(layer none | sed -n 's/^  largest .* layer \([0-9]*\) .*/\1/p')" "a run that recomputes takes what then fits"
 rate() { layer "$1" | sed -n 's/.* at \([0-9]*\) tokens.*/\1/p'; }
 ok "and is slower by its 18% more work" awk -v a="$(rate none)" -v b="$(rate layer)" 'BEGIN { exit !(a / b > 1.175 && a / b < 1.185) }'

@@ -2,6 +2,7 @@
 #include "tests/tap.h"
 
 #include "base/mem.h"
+#include "trainer/plan_roof.h"
 #include "trainer/plan_scale.h"
 #include "trainer/schedule.h"
 
@@ -173,12 +174,46 @@ static void scaling(void)
     CHECK_INT(s.per_device, 6, "an uneven share: the fullest device decides");
 }
 
+/* Bytes of a step by hand: two blocks, width 64, one pass of 100 tokens in f32 on a CPU. */
+static void roofline(void)
+{
+    struct model_config m = {.layers = 2,
+                             .heads = 2,
+                             .width = 64,
+                             .context = 10,
+                             .vocab = 1000,
+                             .inner = 256,
+                             .qkv_bias = true};
+    struct train_config c = {.batch = 10};
+    struct roof_step s = {100, 1, 1};
+    double b[ROOFS], more[ROOFS];
+    plan_roof_bytes(&m, &c, "cpu", &s, b);
+    CHECK_NEAR(b[ROOF_NORMS], 400.0 * (2 * 2 + 1) * 8 * 64, 0, "five norms, 4 C there, 4 C back");
+    CHECK_NEAR(b[ROOF_ATTENTION], 400.0 * 2 * 12 * 64, 0, "attention: 4 C there, 8 C back");
+    CHECK_NEAR(b[ROOF_MLP], 400.0 * 2 * 2 * 256, 0, "GELU's input, written and read");
+    CHECK_NEAR(b[ROOF_BIASES], 400.0 * 2 * (256 + 5 * 64), 0, "gradients of biases");
+    CHECK_NEAR(b[ROOF_ADAMW], (double)params_count(&m) * (4 + 8 + 4 + 28), 0, "AdamW in f32");
+    s.passes = 3;
+    c.recompute = RECOMPUTE_LAYER;
+    plan_roof_bytes(&m, &c, "cpu", &s, more);
+    CHECK_NEAR(more[ROOF_ADAMW] - b[ROOF_ADAMW], 16.0 * (double)params_count(&m), 0,
+               "two passes more add to the gradients twice");
+    CHECK_NEAR(more[ROOF_NORMS] - b[ROOF_NORMS], 400.0 * 2 * 2 * 4 * 64, 0,
+               "layer: the blocks' norms again");
+    c = (struct train_config){.batch = 10, .zero = 1};
+    s = (struct roof_step){100, 1, 4};
+    plan_roof_bytes(&m, &c, "cpu", &s, more);
+    CHECK_NEAR(b[ROOF_ADAMW] - more[ROOF_ADAMW], 21.0 * (double)params_count(&m), 0,
+               "zero: a quarter of the moments' passes");
+}
+
 int main(void)
 {
     memory();
     gpus();
     calibration();
     scaling();
+    roofline();
     arena_release(&A);
     return tap_done();
 }
