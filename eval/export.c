@@ -80,6 +80,22 @@ out:
     return rc;
 }
 
+/* Somebody's folder: files of these names would be written over, and others would lie beside. */
+static int check_folder(const char *dir, struct arena *a, struct err *e)
+{
+    struct strs names = {0};
+    if (!file_is_dir(dir) || file_exists(manifest_path(a, dir)))
+        return 0; /* whose manifest it is, the stage looks at */
+    if (file_list(dir, &names, a, e))
+        return -1;
+    if (!names.n)
+        return 0;
+    return err_code(e, EXIT_USAGE,
+                    "%s is not empty (%.*s) and not an export of this tool: take another --out, or "
+                    "remove it",
+                    dir, STR_ARG(names.v[0]));
+}
+
 int export_model(const struct export_job *j, struct arena *a, struct err *e)
 {
     struct stage st;
@@ -91,6 +107,8 @@ int export_model(const struct export_job *j, struct arena *a, struct err *e)
         goto out;
     if (j->format == EXPORT_HF && !strcmp(model, j->out))
         err_code(e, EXIT_USAGE, "%s is the checkpoint itself", j->out);
+    else if (j->format == EXPORT_HF && check_folder(j->out, a, e))
+        ;
     else if (stage_fresh(&st))
         rc = 0;
     else

@@ -215,6 +215,7 @@ struct windows {
     int64_t start, end, T, S, n; /* slice [start, end) of the split; n windows, S apart */
     int64_t vocab, eot;
     int32_t *document; /* [n] in which the window's first target lies, from 1; 0: before any EOT */
+    int64_t documents; /* of which an id is a target, their EOT aside */
 };
 
 static int windows_make(struct windows *w, const struct gpt2 *m, const struct tokens *t,
@@ -251,12 +252,12 @@ static int64_t first_counted(const struct windows *w, int64_t i)
     return w->start + 1 + (i ? w->T + (i - 1) * w->S : 0);
 }
 
-/* Numbers documents by the EOTs seen from the split's start. */
+/* Numbers documents by the EOTs seen from the split's start, and counts those with a target. */
 static int windows_documents(struct windows *w, struct err *e)
 {
     enum { CHUNK = 1 << 16 };
-    int32_t *ids = mem_array(CHUNK, sizeof *ids), seen = 0;
-    int64_t next = 0, last = first_counted(w, w->n - 1);
+    int32_t *ids = mem_array(CHUNK, sizeof *ids), seen = 0, counted = -1;
+    int64_t next = 0, last = w->end - 1;
     int rc = 0;
     w->document = mem_array((size_t)w->n, sizeof *w->document);
     for (int64_t at = 0; at <= last && !rc; at += CHUNK) {
@@ -266,6 +267,10 @@ static int windows_documents(struct windows *w, struct err *e)
             seen += ids[i] == w->eot;
             if (next < w->n && at + i == first_counted(w, next))
                 w->document[next++] = seen;
+            if (at + i > w->start && ids[i] != w->eot && counted != seen) {
+                w->documents++;
+                counted = seen;
+            }
         }
     }
     free(ids);
@@ -277,12 +282,12 @@ static int windows_documents(struct windows *w, struct err *e)
 static void windows_clusters(const struct windows *w, struct loss_units *out,
                              struct loss_totals *totals)
 {
+    totals->documents = w->documents;
     for (int64_t from = 0, to; from < w->n; from = to) {
         for (to = from; to < w->n && w->document[to] == w->document[from];)
             to++;
         bool is_long = to - from > LOSS_LONG_DOCUMENT;
         int64_t blocks = (to - from + LOSS_BLOCK / 2) / LOSS_BLOCK;
-        totals->documents++;
         totals->long_documents += is_long;
         for (int64_t i = from; i < to; i++) {
             int64_t k = (i - from) / LOSS_BLOCK;

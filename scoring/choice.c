@@ -99,6 +99,7 @@ const struct scorer scorer_choice = {
     .metric = "acc",
     .help = "the right choice has the largest log-probability; 1/k of k tied",
     .version = 1,
+    .choices = true,
     .score = by_sum,
 };
 const struct scorer scorer_choice_char = {
@@ -106,6 +107,7 @@ const struct scorer scorer_choice_char = {
     .metric = "acc_norm_char",
     .help = "the same, divided by characters (acc_norm of lm-evaluation-harness)",
     .version = 1,
+    .choices = true,
     .score = by_char,
 };
 const struct scorer scorer_choice_byte = {
@@ -113,6 +115,7 @@ const struct scorer scorer_choice_byte = {
     .metric = "acc_norm_byte",
     .help = "the same, divided by UTF-8 bytes (its acc_bytes)",
     .version = 1,
+    .choices = true,
     .score = by_byte,
 };
 const struct scorer scorer_choice_token = {
@@ -120,6 +123,7 @@ const struct scorer scorer_choice_token = {
     .metric = "acc_norm_token",
     .help = "the same, divided by tokens (acc_norm of llm.c)",
     .version = 1,
+    .choices = true,
     .score = by_token,
 };
 const struct scorer scorer_greedy = {
@@ -127,6 +131,7 @@ const struct scorer scorer_greedy = {
     .metric = "acc_greedy",
     .help = "greedy decoding would say the right answer (LAMBADA)",
     .version = 1,
+    .choices = true,
     .score = greedy,
 };
 const struct scorer scorer_gold_nats = {
@@ -134,5 +139,6 @@ const struct scorer scorer_gold_nats = {
     .metric = "nats_answer",
     .help = "nats of the right answer; exp of the mean is LAMBADA's perplexity",
     .version = 1,
+    .choices = true,
     .score = nats,
 };

@@ -5,6 +5,8 @@
 #ifndef SCORING_SCORER_H
 #define SCORING_SCORER_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -14,7 +16,8 @@ struct scorer {
     const char *name;   /* "exact", "overlap" */
     const char *metric; /* name of the mean: "acc_exact", "f1_overlap" */
     const char *help;
-    int version; /* part of the metric's identity */
+    bool choices; /* reads log-probabilities of choices, not texts */
+    int version;  /* part of the metric's identity */
     /* r NULL: there is no response (OUTCOME_NOT_RUN). Fills value, outcome, detail. */
     void (*score)(const struct item *it, const struct response *r, struct score *out,
                   struct arena *a);

@@ -74,8 +74,8 @@ void score_answer(const struct item *it, const struct response *r, answer_fn *va
     score_detail(out, r, detail, a);
 }
 
-static int check_responses(const struct items *items, const struct responses *responses,
-                           struct err *e)
+static int check_responses(const struct scorer *s, const struct items *items,
+                           const struct responses *responses, struct err *e)
 {
     struct map ids = {0};
     int rc = 0;
@@ -86,6 +86,12 @@ static int check_responses(const struct items *items, const struct responses *re
             rc = err_set(e, "response for item \"%.*s\", which is not among the %zu items",
                          STR_ARG(responses->v[i].item), items->n);
     map_release(&ids);
+    for (size_t i = 0; i < responses->n && !rc && !s->choices; i++)
+        if (responses->v[i].choice_logprob.n && !responses->v[i].text.n)
+            rc = err_set(e,
+                         "the response for item \"%.*s\" is no text but log-probabilities of "
+                         "choices, which %s does not read; take --scorer choice",
+                         STR_ARG(responses->v[i].item), s->name);
     return rc;
 }
 
@@ -93,7 +99,7 @@ int score_all(const struct scorer *s, const struct items *items, const struct re
               struct score *v, struct score_counts *n, struct arena *a, struct err *e)
 {
     *n = (struct score_counts){0};
-    if (check_responses(items, responses, e))
+    if (check_responses(s, items, responses, e))
         return -1;
     for (size_t i = 0; i < items->n; i++) {
         const struct response *r = responses_find(responses, items->v[i].id);

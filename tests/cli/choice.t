@@ -77,6 +77,9 @@ ok "an item is none of its own shots" test "$("$ASSAY" cat "$tmp/s3.items.msgpac
 fails 1 'want more than 60 rows' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --shots 60
 result $? "more shots than rows are refused"
 
+fails 1 'is no text but log-probabilities of choices, which exact does not read; take --scorer choice' "$ASSAY" score --scorer exact --items "$tmp/copa.items.msgpack" --responses "$tmp/copa.msgpack" --out "$tmp/x.msgpack"
+result $? "a scorer of texts refuses choices"
+
 # ---- the items as asked, when the answers are there already
 quiet choice copa "$tmp/copa.jsonl" "$tmp/s3.msgpack" --shots 3 --items-out "$tmp/s3again.items.msgpack"
 ok "--items-out leaves them though nothing runs" cmp "$tmp/s3.items.msgpack" "$tmp/s3again.items.msgpack"
@@ -129,6 +132,12 @@ ok "with what transformers wants" test -s "$tmp/hf/tokenizer.json" -a -s "$tmp/h
 quiet "$ASSAY" eval --task choice --model "$tmp/hf" --task-file copa --items "$tmp/copa.jsonl" --out "$tmp/hf.msgpack" --threads 1
 is "$("$ASSAY" cat "$tmp/hf.msgpack" | sed 's/"model":"[^"]*"//')" "$("$ASSAY" cat "$tmp/copa.msgpack" | sed 's/"model":"[^"]*"//')" "the export gives the same bits"
 ok "a manifest that verifies" quiet "$ASSAY" verify "$tmp/hf"
+mkdir "$tmp/full"
+echo mine > "$tmp/full/notes"
+fails 2 'is not empty (notes) and not an export' "$ASSAY" export-model --model "$tmp/m" --out "$tmp/full"
+result $? "a folder with somebody's files is refused"
+is "$(ls "$tmp/full")" notes "and left alone"
+ok "an export may be made again" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/hf"
 ok "and a GGUF" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/m.gguf" --format gguf
 # The file of this hash was read by the gguf package and run by llama.cpp (tests/parity/checkpoints.py).
 cp "$tmp/m.gguf" "$tmp/named.gguf"

@@ -85,6 +85,17 @@ static void test_windows(void)
               str_eqz(u.v[8].cluster, "d000004") && s.documents == 3 && s.long_documents == 0,
           "clusters are the documents in which windows start");
     loss_units_release(&u);
+    slice.start =
+        26; /* 27..29 of the first, nothing of the second but its EOT, the third, the fourth */
+    slice.tokens = 35;
+    CHECK(!loss_windows(m.m, &t, &slice, &u, &s, &e) && s.documents == 3,
+          "documents are those of which an id is predicted, an EOT aside: %lld",
+          (long long)s.documents);
+    loss_units_release(&u);
+    slice.tokens = 34;
+    CHECK(!loss_windows(m.m, &t, &slice, &u, &s, &e) && s.documents == 2,
+          "an EOT at the slice's end begins nothing: %lld", (long long)s.documents);
+    loss_units_release(&u);
 
     slice = (struct loss_slice){.start = 17, .tokens = 21, .window = 5, .eot = EOT};
     CHECK_INT(loss_windows(m.m, &t, &slice, &u, &s, &e), 0, "a slice runs");
@@ -228,6 +239,14 @@ static void test_blocks(void)
     CHECK(str_eqz(u.v[81].cluster, "d000002") && str_eqz(u.v[99].cluster, "d000002"),
           "a short one behind it is one cluster");
     CHECK(s.documents == 2 && s.long_documents == 1, "and the long one is counted");
+    loss_units_release(&u);
+    tokens_close(&t);
+    make_ids(N, (const int[]){0, 2, 4, 6, 60, -1});
+    slice.window = TOY_T;
+    CHECK(!make_shards(ids, N, &t, &e) && !loss_windows(m.m, &t, &slice, &u, &s, &e) &&
+              s.documents == 5,
+          "documents that lie inside one window count too: %lld", (long long)s.documents);
+    slice.window = 1;
     loss_units_release(&u);
     slice.eot = -1;
     CHECK(!loss_windows(m.m, &t, &slice, &u, &s, &e) && s.documents == 1 && s.long_documents == 1,
