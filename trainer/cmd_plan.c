@@ -4,6 +4,7 @@
 
 #include "base/command.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "formats/record.h"
 #include "trainer/plan.h"
 #include "trainer/plan_scale.h"
@@ -79,6 +80,21 @@ static int add_results(struct measured *m, const char *path, struct arena *a, st
     return m->n > before ? 0 : err_set(e, "%s: no result.msgpack here or one folder below", path);
 }
 
+/* Which of the given results calibrate a machine: what is skipped is not skipped in silence. */
+static void say_counted(const struct plan_options *po, size_t n)
+{
+    const struct hardware *h = po->hardware;
+    long long counted = po->measured.runs;
+    if (n && !counted)
+        log_warn(
+            "%.*s: none of the %zu results in --results counts: none is of %.*s at %s, within a "
+            "factor of four in parameters, timed and on one machine",
+            STR_ARG(h->name), n, STR_ARG(h->device), precision_names[po->run->train.precision]);
+    else if (n && (size_t)counted < n)
+        log_info("%.*s: %lld of the %zu results in --results count%s", STR_ARG(h->name), counted, n,
+                 counted == 1 ? "s" : "");
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     struct options *o = opt;
@@ -115,6 +131,7 @@ static int run(void *opt, struct arena *a, struct err *e)
         if (plan_make(&p[i], &po[i], e))
             return -1;
         plan_complain(&p[i], &po[i]);
+        say_counted(&po[i], m.n);
         fit += p[i].micro_batch > 0;
     }
     if (n == 1)

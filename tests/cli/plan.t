@@ -15,6 +15,7 @@ plan --hardware pipelines/hardware/8xa100-40.ini pipelines/hardware/8xh100-80.in
 ok "measured runs on the same device calibrate it" grep -qE '^8xh100-80 .* 568186 .* 38\.13 USD +7\.4% measured: series-8xh100m80' "$tmp/out"
 ok "a median when there are several" grep -qE '^8xa100-40 .* measured: median of 3 runs, nearest series-8xa100m40' "$tmp/out"
 ok "a machine nobody measured is by the roofline" grep -qE '^rtx3090 .* roofline$' "$tmp/out"
+is "$(grep -c '8xa100-40: 3 of the 34 results in --results count$' "$tmp/err") $(grep -c 'rtx3090: none of the 34 results in --results counts' "$tmp/err")" "1 1" "how many count is said, for each machine" || sed 's/^/# /' "$tmp/err"
 "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/8xb200-160.ini --set train.precision=fp32 --results "$tmp/series" > "$tmp/out" 2> "$tmp/err"
 is "$? $(grep -c 'none of the 34 results in --results counts: none is of .* at fp32, within' "$tmp/err")" "0 1" "where no result counts it says why" || sed 's/^/# /' "$tmp/err"
 # llm.c's published steps on 8 A100 of 80 GB, 524,288 tokens in bf16: 124M 300 ms, 350M 820 ms, 774M 1.7 s
@@ -70,5 +71,8 @@ plan --hardware "$tmp/nopeak.ini" --set train.precision=fp32
 is "$(sed -n 's/^time  *//p' "$tmp/out")" "unknown: neither hardware.peak_fp32 nor --tokens-per-s is set" "fp32 is not timed at another precision's peak"
 plan --hardware "$tmp/nopeak.ini" pipelines/hardware/8xh100-80.ini --set train.precision=fp32
 is "$(grep -c '^8xa100-40 .*unknown: hardware.peak_fp32 is not set' "$tmp/out")" 1 "in the table neither"
+sed -e '/^price_source/d' -e '/^price_date/d' pipelines/hardware/8xa100-40.ini > "$tmp/unsourced.ini"
+plan --hardware "$tmp/unsourced.ini"
+is "$(sed -n 's/^money .* an hour \(([^)]*)\),.*/\1/p' "$tmp/out")" "(no source stated)" "a price without a source says so"
 is "$(grep -c "\\\\'" pipelines/hardware/*.ini | grep -vc ':0$')" 0 "no shell's quoting was left in a hardware file"
 done_testing
