@@ -43,7 +43,7 @@ struct delta {
     bool again;   /* the baseline's own result once more, or another checkpoint of it */
     bool mcnemar; /* p is McNemar's, over `won` and `lost` items */
     int64_t won, lost;
-    double mde; /* difference that these items would show with 80% power; NaN: unknown */
+    double mde;   /* difference that these items would show with 80% power; NaN: unknown */
     double above; /* text and end above the oracle floor, as a share of it; NaN: unknown */
     enum verdict verdict;
 };
@@ -69,7 +69,8 @@ struct compared_metric {
     struct delta *delta;   /* nruns of them, in the order of the runs */
     struct recipe *recipe; /* nrecipes */
     size_t nrecipes;
-    double floor; /* oracle bits per byte, of texts and ends; NaN: unknown */
+    double *common; /* [nruns] values over the items that all comparable runs have a value for */
+    double floor;   /* oracle bits per byte, of texts and ends; NaN: unknown */
 };
 struct compare_options {
     const char *baseline; /* name of a run; NULL: the first that was measured */
@@ -104,5 +105,12 @@ void compare_release(struct comparison *c);
 int compare_print(const struct comparison *c, enum table_format f, int digits, struct buf *out,
                   struct err *e); /* fails if a column is unknown */
 struct json *compare_json(const struct comparison *c);
+
+/* Items without a value. */
+int64_t compare_lacking(const struct metric *m);
+/* The metric's value if all of them were worth least, or most; false: the unit has no borders. */
+bool compare_range(const struct metric *m, double *lowest, double *highest, struct arena *a);
+/* d again with every item that lacks a value at its worst for the run and at its best for the baseline. */
+bool compare_worst(const struct delta *d, double level, struct delta *out, struct arena *a);
 
 #endif

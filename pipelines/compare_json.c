@@ -30,6 +30,14 @@ static struct json *json_delta(const struct comparison *c, const struct delta *d
     json_put(o, "hi", json_of_num(d->m->hi));
     json_put(o, "n", json_of_int(d->m->n));
     json_put(o, "n_invalid", json_of_int(d->m->n_invalid));
+    struct arena a = {0};
+    double lowest, highest;
+    if (d->m->n_invalid && compare_range(d->m, &lowest, &highest, &a)) {
+        json_put(o, "lowest",
+                 json_of_num(lowest)); /* if all without a value were wrong, or right */
+        json_put(o, "highest", json_of_num(highest));
+    }
+    arena_release(&a);
     json_put(o, "clusters", json_of_int(d->m->clusters));
     if (d->run == c->baseline || !d->base)
         return o;

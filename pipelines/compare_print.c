@@ -193,6 +193,25 @@ static void print_power(const struct comparison *c, const struct compared_metric
                    number(a, most, digits_for(most / 2, digits)));
 }
 
+/* Runs whose metric is of fewer items than were asked. */
+static void print_lacking(const struct comparison *c, const struct compared_metric *k, int d,
+                          const char *in, struct arena *a, struct buf *out)
+{
+    for (size_t r = 0; r < c->nruns; r++) {
+        const struct metric *m = k->delta[r].m;
+        int64_t n = m ? compare_lacking(m) : 0;
+        double lowest, highest;
+        if (!n)
+            continue;
+        buf_printf(out,
+                   "%s%s: %lld of %zu items have no value (failed or invalid) and are left out", in,
+                   z(a, c->run[r].run), (long long)n, m->ids.n);
+        if (compare_range(m, &lowest, &highest, a))
+            buf_printf(out, "; with them the value is from %.*f to %.*f", d, lowest, d, highest);
+        buf_addc(out, '\n');
+    }
+}
+
 static double half_width(const struct metric *m)
 {
     return isnan(m->hi) ? NAN : (m->hi - m->lo) / 2;
@@ -261,6 +280,7 @@ static void print_metric(const struct comparison *c, const struct compared_metri
     table_release(&t);
     if (f == TABLE_MD)
         buf_addc(out, '\n');
+    print_lacking(c, k, d, in, a, out);
     print_power(c, k, digits, in, a, out);
     if (k->nrecipes)
         buf_printf(out, "%s%sthese recipes: ", f == TABLE_MD ? "\n" : "", in);

@@ -7,6 +7,8 @@
 /* Joins the units of d->m and d->base by id and estimates their difference; sets d->refused if they
  * cannot be joined. Everything lives in the arena. */
 void compare_pair(struct delta *d, double level, struct arena *a);
+/* Fills k->common. */
+void compare_common(struct comparison *c, struct compared_metric *k);
 /* Fills the recipes of every metric. */
 void compare_recipes(struct comparison *c, const struct compare_options *o);
 /* The metric of r that m, the same items in another unit, is counted as; NULL: it counts itself. */

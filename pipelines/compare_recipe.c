@@ -28,7 +28,7 @@ static bool drawn_before(const struct comparison *c, const struct compared_metri
     return false;
 }
 
-/* Values of a metric over the runs of a group that compare with the baseline's. */
+/* Values of a metric over the runs of a group that compare with the baseline's, each over the same items. */
 static size_t group_values(const struct comparison *c, const struct compared_metric *k,
                            struct str group, double *out)
 {
@@ -37,8 +37,8 @@ static size_t group_values(const struct comparison *c, const struct compared_met
         const struct delta *d = &k->delta[r];
         bool comparable = r == c->baseline || (d->base && (!d->refused || d->allowed));
         if (d->m && comparable && str_eq(c->run[r].group, group) && !isnan(d->m->value) &&
-            !drawn_before(c, k, r))
-            out[n++] = d->m->value;
+            !isnan(k->common[r]) && !drawn_before(c, k, r))
+            out[n++] = k->common[r];
     }
     return n;
 }
@@ -178,6 +178,7 @@ void compare_recipes(struct comparison *c, const struct compare_options *o)
         const struct metric *base = m->delta[c->baseline].m;
         if (!base)
             continue;
+        compare_common(c, m);
         for (size_t r = 0; r < c->nruns; r++) {
             struct str g = c->run[r].group;
             bool seen = r == c->baseline || !m->delta[r].m;

@@ -152,10 +152,42 @@ static const char *not_measured(const struct gate_rule *r, const struct comparis
     return s;
 }
 
+/* A pass must hold whatever the items without a value are worth. */
+static void undecided_at_worst(struct gate_check *k, int64_t lacking, const char *worst,
+                               struct arena *a)
+{
+    undecided(k,
+              arena_printf(a,
+                           "%lld items of these runs have no value; without them: %s; %s; answer "
+                           "them again",
+                           (long long)lacking, k->why, worst));
+}
+
+static void check_pair(struct gate_check *k, const struct delta *d, struct arena *a);
+
+static void check_worst(struct gate_check *k, const struct delta *d, struct arena *a)
+{
+    int64_t lacking = compare_lacking(d->m) + compare_lacking(d->base);
+    struct gate_check w = *k;
+    struct delta worst;
+    if (!lacking || k->outcome != GATE_PASS)
+        return;
+    if (!compare_worst(d, 0.95, &worst, a)) {
+        undecided_at_worst(k, lacking, "what they could be worth has no border", a);
+        return;
+    }
+    check_pair(&w, &worst, a);
+    if (w.outcome == GATE_PASS)
+        return;
+    k->needed = 0;
+    undecided_at_worst(
+        k, lacking,
+        arena_printf(a, "with them at their worst (%s): %s", show(a, w.worsening), w.why), a);
+}
+
 static void check_items(struct gate_check *k, const struct comparison *c, const struct delta *d,
                         struct arena *a)
 {
-    double worse = d->m && d->m->higher_better ? -1 : 1;
     if (!d->m)
         failed(k, not_measured(k->rule, c, a));
     else if (!d->base)
@@ -165,6 +197,13 @@ static void check_items(struct gate_check *k, const struct comparison *c, const 
         failed(k, arena_printf(a, "cannot be compared: %s", d->refused));
     if (k->why)
         return;
+    check_pair(k, d, a);
+    check_worst(k, d, a);
+}
+
+static void check_pair(struct gate_check *k, const struct delta *d, struct arena *a)
+{
+    double worse = d->m->higher_better ? -1 : 1;
     k->n = d->est.n;
     k->worsening = worse * d->est.value;
     if (d->est.why && d->est.value == 0 && strstr(d->est.why, "no spread")) {
@@ -187,6 +226,34 @@ static void check_items(struct gate_check *k, const struct comparison *c, const 
     }
     if (k->outcome == GATE_UNDECIDED)
         say_needed(k, items_needed(k, &d->est), "items", a);
+}
+
+/* Over seeds: all bounds moved by as much as the items without a value could. */
+static void seeds_at_worst(struct gate_check *k, const struct comparison *c,
+                           const struct compared_metric *m, struct arena *a)
+{
+    struct gate_check w = *k;
+    int64_t lacking = 0;
+    double by[2] = {0, 0}, low, high; /* of the baseline's arm, of the candidates' */
+    for (size_t r = 0; r < c->nruns; r++) {
+        const struct metric *x = m->delta[r].m;
+        bool base = str_eq(c->run[r].group, c->run[0].group);
+        if (!x || isnan(m->common[r]))
+            continue;
+        lacking += compare_lacking(x);
+        if (!compare_range(x, &low, &high, a))
+            low = -(high = INFINITY);
+        by[base] =
+            fmax(by[base], base == x->higher_better ? high - m->common[r] : m->common[r] - low);
+    }
+    if (!lacking || k->outcome != GATE_PASS)
+        return;
+    w.worsening += by[0] + by[1];
+    w.lo += by[0] + by[1];
+    w.hi += by[0] + by[1];
+    decide(&w, a);
+    if (w.outcome != GATE_PASS)
+        undecided_at_worst(k, lacking, arena_printf(a, "with them at their worst: %s", w.why), a);
 }
 
 static void check_seeds(struct gate_check *k, const struct comparison *c,
@@ -226,6 +293,7 @@ static void check_seeds(struct gate_check *k, const struct comparison *c,
     decide(k, a);
     if (k->outcome == GATE_UNDECIDED)
         say_needed(k, seeds_needed(k, x), "seeds an arm", a);
+    seeds_at_worst(k, c, m, a);
 }
 
 /* ---- all rules ---------------------------------------------------------------------------------- */

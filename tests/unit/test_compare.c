@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "pipelines/comparable.h"
 #include "pipelines/compare.h"
+#include "pipelines/result.h"
 #include "tests/tap.h"
 
 static struct arena arena;
@@ -105,6 +106,37 @@ static void pairing(void)
     CHECK(c.metric[0].delta[2].refused && strstr(c.metric[0].delta[2].refused, "is there twice"),
           "an id that is there twice is not paired with anything");
     compare_release(&c);
+}
+
+/* Items that one seed has no value for leave all: else a recipe is worse for having easier items. */
+static void gaps(void)
+{
+    struct err e;
+    struct comparison c;
+    struct result r[4];
+    struct buf text = {0};
+    for (int i = 0; i < 4; i++)
+        r[i] = make_result(arena_printf(&arena, "r%d", i), i < 2 ? "base" : "slow", i % 2 + 1,
+                           make_metric("bits_byte", 60, 1, i < 2 ? 0 : 0.05, 0, 1));
+    struct metric *m = r[3].metrics.v;
+    for (int i = 0; i < 20; i++)
+        m->num.v[i] = NAN;
+    metric_finish(m, &arena);
+    compare_runs(&c, r, 4, &plain, &e);
+    CHECK_NEAR(c.metric[0].recipe[c.metric[0].nrecipes - 1].effect, 0.05, 1e-9,
+               "recipes are compared over the items that all runs have");
+    compare_print(&c, TABLE_TEXT, -1, &text, &e);
+    CHECK(strstr(text.p, "r3: 20 of 60 items have no value"), "and it is said what is left out");
+    compare_release(&c);
+    buf_release(&text);
+    m->unit = STR_LIT("share");
+    for (int i = 0; i < 60; i++) {
+        m->num.v[i] = i < 20 ? NAN : i % 2;
+        m->den.v[i] = 1;
+    }
+    double low, high;
+    CHECK(compare_range(m, &low, &high, &arena) && low == 20.0 / 60 && high == 40.0 / 60,
+          "a share with them lies between all wrong and all right");
 }
 
 /* bits_byte is of the text, the oracle of text and end: 60 texts of 10 bits over theirs and 3 for
@@ -457,6 +489,7 @@ static void draws(void)
 int main(void)
 {
     pairing();
+    gaps();
     floors();
     refusing();
     comparability();

@@ -179,6 +179,40 @@ static void shares(void)
     CHECK(k.outcome == GATE_UNDECIDED && k.needed == 299, "a margin of 1%% needs 299: %s", k.why);
 }
 
+/* 20 of 100 items without a value, all others alike. */
+static void lacking(void)
+{
+    struct result base = run_of("base", 100, -99, 0.2, 1, true),
+                  some = run_of("some", 100, -99, 0.2, 1, true),
+                  loss = run_of("loss", 100, 0, 0.02, 1, false),
+                  part = run_of("part", 100, 0, 0.02, 2, false);
+    for (int i = 0; i < 20; i++)
+        ((struct metric *)some.metrics.v)->num.v[i] = NAN;
+    struct gate_check k = check("acc_exact not_worse_by 0.05 at 95%", &base, 1, &some, 1, 0);
+    CHECK(k.outcome == GATE_UNDECIDED && strstr(k.why, "20 items of these runs have no value") &&
+              strstr(k.why, "worst"),
+          "items without a value could be wrong: %s", k.why);
+    k = check("acc_exact not_significantly_worse at 95%", &base, 1, &some, 1, 0);
+    CHECK_INT(k.outcome, GATE_UNDECIDED, "nor is it shown to be no worse");
+    CHECK_INT(check("acc_exact not_worse_by 0.5 at 95%", &base, 1, &some, 1, 0).outcome, GATE_PASS,
+              "a margin that holds at their worst passes");
+    ((struct metric *)part.metrics.v)->num.v[0] = NAN;
+    k = check("bits_byte not_worse_by 0.02 at 95%", &loss, 1, &part, 1, 0);
+    CHECK(k.outcome == GATE_UNDECIDED && strstr(k.why, "no border"), "a loss has no worst: %s",
+          k.why);
+    struct result three[3], other[3];
+    for (int i = 0; i < 3; i++) {
+        three[i] = run_of("three", 100, 0, 0.1, (uint64_t)i + 3, true);
+        other[i] = run_of("other", 100, 0, 0.1, (uint64_t)i + 9, true);
+    }
+    const char *rule = "acc_exact not_worse_by 0.15 at 95% over seeds";
+    CHECK_INT(check(rule, three, 3, other, 3, 0).outcome, GATE_PASS, "over seeds it passes whole");
+    for (int i = 0; i < 30; i++)
+        ((struct metric *)other[1].metrics.v)->num.v[i] = NAN;
+    k = check(rule, three, 3, other, 3, 0);
+    CHECK(k.outcome == GATE_UNDECIDED && strstr(k.why, "30 items"), "but not with gaps: %s", k.why);
+}
+
 static void seeds(void)
 {
     struct result base[3], cand[3];
@@ -231,6 +265,7 @@ int main(void)
     rules();
     outcomes();
     shares();
+    lacking();
     seeds();
     arena_release(&arena);
     promises();
