@@ -33,6 +33,11 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
     /* Where nothing computes in bf16 the weights may still be read in it. */
     bool narrow = o->precision == PRECISION_BF16 && ops->bf16_weights &&
                   !ops->supports(&l->backend, DTYPE_BF16);
+    if (!narrow && ops->bf16_weights && gpt2_precision(&l->backend, o->precision, e))
+        return err_code(e, EXIT_USAGE,
+                        "precision %s: the %s backend computes in fp32 only, and reads weights in "
+                        "fp32 or bf16",
+                        precision_names[o->precision], ops->name);
     struct gpt2_use use = {.batch = batch,
                            .length = l->config.context,
                            .decode = o->decode,

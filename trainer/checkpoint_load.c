@@ -143,6 +143,23 @@ static int find(const struct params *p, const char *name)
     return -1;
 }
 
+static unsigned parts_of(const struct weights_piece *x)
+{
+    return (x->parts == 3 ? 1u : 7u) << x->part;
+}
+
+/* Piece i is what a piece before it was already: both under their own names and files. */
+static int twice(const struct weights *w, size_t i, const char *name, struct err *e)
+{
+    const struct weights_piece *x = &w->v[i], *first = w->v;
+    while (first->ignored || !first->name || strcmp(first->name, name) != 0 ||
+           !(parts_of(first) & parts_of(x)))
+        first++;
+    return err_set(e, "%s is there twice: as %s in %s and as %s in %s; leave one out", name,
+                   first->t->name, first->file ? path_base(first->file) : "it", x->t->name,
+                   x->file ? path_base(x->file) : "it");
+}
+
 /* seen[k]: bits of the parts of tensor k that were there. */
 static int fill_all(struct gpt2 *m, const struct weights *w, unsigned *seen, float *flat,
                     struct err *e)
@@ -151,11 +168,11 @@ static int fill_all(struct gpt2 *m, const struct weights *w, unsigned *seen, flo
     for (size_t i = 0; i < w->n; i++) {
         const struct weights_piece *x = &w->v[i];
         int k = x->ignored ? -1 : find(p, x->name);
-        unsigned bits = (x->parts == 3 ? 1u : 7u) << x->part;
+        unsigned bits = parts_of(x);
         if (k < 0)
             continue;
         if (seen[k] & bits)
-            return err_set(e, "%s is there twice, the second time as %s", p->v[k].name, x->t->name);
+            return twice(w, i, x->name, e);
         seen[k] |= bits;
         if (take(&p->v[k], x, flat, e))
             return -1;

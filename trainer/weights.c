@@ -103,6 +103,7 @@ static int add_file(struct weights *w, const char *path, struct err *e)
     struct weights_piece *p = room(w, s->n);
     for (size_t i = 0; i < s->n; i++) {
         p[i].t = &s->v[i];
+        p[i].file = s->path;
         name_piece(&p[i], &w->arena);
     }
     w->n += s->n;

@@ -17,6 +17,7 @@
 struct weights_piece {
     const char *name;          /* in the table; NULL: no tensor of a GPT-2 */
     const struct st_tensor *t; /* t->name: as the file says */
+    const char *file;          /* it lies in; NULL: the one file of llm.c */
     bool out_in;               /* to be transposed */
     int part, parts;           /* its share of the outputs; 0 of 1 is all */
     bool ignored;              /* a buffer that is no weight: causal masks */

@@ -261,7 +261,9 @@ static void test_shards(void)
     CHECK(!same(dir, &e) && strstr(e.msg, "c.safetensors"), "a missing file: %s", e.msg);
     one_file(dir, "b.safetensors", half - 1, n, &e);
     index_of(dir, half, "b.safetensors", "", &e);
-    CHECK(!same(dir, &e) && strstr(e.msg, "is there twice"), "one tensor in two files: %s", e.msg);
+    CHECK(!same(dir, &e) && strstr(e.msg, " is there twice: as ") &&
+              strstr(e.msg, " in a.safetensors and as ") && strstr(e.msg, " in b.safetensors;"),
+          "one tensor in two files, both named: %s", e.msg);
 }
 
 int main(void)
