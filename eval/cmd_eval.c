@@ -61,7 +61,7 @@ static const struct field fields[] = {
      .help = "checkpoints: 1: none"},
     {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed of sampling"},
     {"stop", FIELD_STRS, AT(stop), "", .help = "instruct: end before this text; may be repeated"},
-    {"backend", FIELD_STR, AT(backend), "", .help = "cpu, cuda; default: the run file's"},
+    {"backend", FIELD_STR, AT(backend), "", .help = "auto, cpu or cuda; default: the run file's"},
     {"threads", FIELD_I64, AT(threads), "", 0, 4096, .help = "0: all; changes no number"},
     {"precision", FIELD_STR, AT(precision), "",
      .help = "checkpoints: fp32, tf32, bf16 or fp16; default: the run file's, fp32"},

@@ -30,7 +30,7 @@ static const struct field fields[] = {
      .help = "seconds for what is under way when told to end"},
     {"seed", FIELD_I64, AT(seed), "0", 0, 9e15,
      .help = "of requests that give none; 0: another one each start"},
-    {"backend", FIELD_STR, AT(backend), "auto", .help = "cpu, cuda"},
+    {"backend", FIELD_STR, AT(backend), "auto", .help = "auto, cpu or cuda"},
     {"threads", FIELD_I64, AT(threads), "0", 0, 4096, .help = "0: all"},
     {"precision", FIELD_ENUM, AT(precision), "fp32", .choices = precision_names,
      .help = "number format of activations and products"},

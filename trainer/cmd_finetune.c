@@ -4,7 +4,7 @@
 #include "trainer/finetune.h"
 
 struct options {
-    struct str init, config, examples, out;
+    struct str init, config, examples, out, backend;
     int64_t seed;
     struct strs set;
 };
@@ -19,6 +19,8 @@ static const struct field fields[] = {
     {"out", FIELD_STR, AT(out), NULL, .help = "folder to write"},
     {"seed", FIELD_I64, AT(seed), "-1", -1, 1e15,
      .help = "order of the examples and dropout; -1: finetune.seed"},
+    {"backend", FIELD_STR, AT(backend), "",
+     .help = "auto, cpu or cuda; default: the run file's train.backend"},
     {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over the run file; may repeat"},
     {0},
 };
@@ -31,6 +33,8 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct run r = {0};
     if (run_load(&r, str_dup(a, o->config), o->set, a, e))
         return -1;
+    if (o->backend.n)
+        r.train.backend = o->backend;
     struct finetune_options f = {.run = &r,
                                  .init = str_dup(a, o->init),
                                  .examples = str_dup(a, o->examples),

@@ -4,7 +4,7 @@
 #include "trainer/train.h"
 
 struct options {
-    struct str config, shards, out, hardware;
+    struct str config, shards, out, hardware, backend;
     bool resume;
     int64_t ranks;
     struct strs set;
@@ -21,6 +21,8 @@ static const struct field fields[] = {
      .help = "start this many processes on this machine; 0: train.ranks of the run file"},
     {"hardware", FIELD_STR, AT(hardware), "",
      .help = "hardware file: which machine and price segments.jsonl names; decides nothing"},
+    {"backend", FIELD_STR, AT(backend), "",
+     .help = "auto, cpu or cuda; default: the run file's train.backend"},
     {"set", FIELD_STRS, AT(set), "", .help = "section.key=value over the run file; may repeat"},
     {0},
 };
@@ -33,6 +35,8 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct run r = {0};
     if (run_load(&r, str_dup(a, o->config), o->set, a, e))
         return -1;
+    if (o->backend.n)
+        r.train.backend = o->backend;
     struct hardware h;
     if (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e))
         return -1;

@@ -224,6 +224,13 @@ for k in $(seq $times); do
     ok $? "finetune killed after $wait_ms of about $ms ms, run again: the same bytes"
     rm -rf cut
 done
+for verb in train tune; do
+    $verb elsewhere --backend nowhere 2>err.txt
+    is $? 2 "$verb --backend nowhere is refused"
+    has err.txt "nowhere" "by its name"
+    $verb here-$verb --set train.backend=nowhere --backend cpu 2>err.txt
+    is $? 0 "$verb --backend goes over the run file"
+done
 head -c 1500 ex/train.bin >x && mv x ex/train.bin
 tune broken 2>err.txt
 is $? 1 "a truncated example shard is refused"
