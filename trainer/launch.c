@@ -235,13 +235,15 @@ int launch_command(const struct launch_wish *w, struct rendezvous_seat *seat, bo
     if (w->option > 1 && told)
         return err_code(
             e, EXIT_USAGE,
-            "--ranks %lld starts ranks, but mpirun, srun or WORLD_SIZE says that this is "
-            "one already",
+            "--ranks %lld starts ranks, but mpirun, srun, RANK or WORLD_SIZE says that this "
+            "is one already",
             (long long)w->option);
     if (!ranks && !told)
         ranks = ranks_by_hardware(w);
     if (ranks <= 1 || told)
         return 1;
+    if (rendezvous_limits(e))
+        return -1;
     *launched = true;
     return launch_ranks((int)ranks, seat, status, e);
 }

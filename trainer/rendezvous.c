@@ -420,13 +420,28 @@ int rendezvous_barrier(struct rendezvous *r, struct err *e)
 
 /* ---- opening ---- */
 
-static double limit_of(double given, const char *name, double otherwise)
+/* A time that is no time would be found out only when a rank hangs. */
+static int limit_of(double given, const char *name, double otherwise, double *out, struct err *e)
 {
     const char *s = getenv(name);
     double v;
-    if (given > 0)
-        return given;
-    return s && str_f64(str_z(s), &v) == 0 && v > 0 ? v : otherwise;
+    *out = given > 0 ? given : otherwise;
+    if (given > 0 || !s || !*s)
+        return 0;
+    if (str_f64(str_z(s), &v) || !(v > 0 && v <= 86400))
+        return err_code(e, EXIT_USAGE, "%s=%.40s is no time: want seconds above 0, a day at most",
+                        name, s);
+    *out = v;
+    return 0;
+}
+
+int rendezvous_limits(struct err *e)
+{
+    double v;
+    return limit_of(0, "ASSAY_RANK_SILENCE", SILENCE, &v, e) ||
+                   limit_of(0, "ASSAY_RANK_START", START, &v, e)
+               ? -1
+               : 0;
 }
 
 /* Names of the hosts, and from which of them are one machine the local numbers if the way did not
@@ -487,7 +502,6 @@ static int open_impl(struct rendezvous *r, const struct rendezvous_options *o,
     struct rendezvous_impl *m = r->impl = mem_zero(sizeof *m);
     const struct rendezvous_seat *seat = o ? o->seat : NULL;
     m->mpi = f->mpi;
-    m->silence = limit_of(o ? o->silence : 0, "ASSAY_RANK_SILENCE", SILENCE);
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     m->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&m->lock, NULL);
@@ -496,7 +510,10 @@ static int open_impl(struct rendezvous *r, const struct rendezvous_options *o,
         m->peer[i].life = seat->sockets[2 * i];
         m->peer[i].data = seat->sockets[2 * i + 1];
     }
-    double start = limit_of(o ? o->start : 0, "ASSAY_RANK_START", START);
+    double start;
+    if (limit_of(o ? o->silence : 0, "ASSAY_RANK_SILENCE", SILENCE, &m->silence, e) ||
+        limit_of(o ? o->start : 0, "ASSAY_RANK_START", START, &start, e))
+        return -1;
     if (!seat && rendezvous_meet(f, m->peer, m->peers, start, e))
         return -1;
     if (thread_start(&m->thread, live, m, e))

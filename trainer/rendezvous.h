@@ -57,6 +57,8 @@ struct rendezvous_options {
 int rendezvous_open(struct rendezvous *r, const struct rendezvous_options *o, struct err *e);
 /* Does the environment say that there are other ranks? */
 bool rendezvous_told(void);
+/* Whether the limits of the environment are times: for a launcher, before it starts anybody. */
+int rendezvous_limits(struct err *e);
 /* Leaves in order; after a failure tells nobody. Accepts a zeroed one. */
 void rendezvous_close(struct rendezvous *r);
 

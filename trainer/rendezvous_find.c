@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "trainer/mpi_object.h"
@@ -101,6 +102,16 @@ static int slurm_place(struct rendezvous_found *f, struct err *e)
     return 0;
 }
 
+/* As torchrun's: a number, and never the name of a service. */
+static int port_is(const char *port, struct err *e)
+{
+    int64_t v;
+    if (str_i64(str_z(port), &v) == 0 && v >= 1 && v <= 65535)
+        return 0;
+    return err_code(e, EXIT_USAGE, "MASTER_PORT=%.40s is no port: want a number from 1 to 65535",
+                    port);
+}
+
 static int find_place(struct rendezvous_found *f, struct err *e)
 {
     const char *file = get("ASSAY_RENDEZVOUS"), *host = get("MASTER_ADDR");
@@ -112,6 +123,8 @@ static int find_place(struct rendezvous_found *f, struct err *e)
         return 0;
     }
     if (host && port) {
+        if (port_is(port, e))
+            return -1;
         f->way = slurm ? "slurm" : "env+tcp";
         snprintf(f->place[0].host, sizeof f->place[0].host, "%s", host);
         snprintf(f->place[0].port, sizeof f->place[0].port, "%s", port);
@@ -149,7 +162,7 @@ bool rendezvous_told(void)
         if (s)
             return str_i64(str_z(s), &v) || v > 1;
     }
-    return false;
+    return get("RANK") && !get("WORLD_SIZE"); /* half told: rendezvous_find refuses it */
 }
 
 int rendezvous_find(struct rendezvous_found *f, struct err *e)
@@ -159,6 +172,11 @@ int rendezvous_find(struct rendezvous_found *f, struct err *e)
         if (get(known[i].mark))
             n = &known[i];
     *f = (struct rendezvous_found){.world = 1, .way = "one"};
+    if (!n && get("RANK"))
+        return err_code(e, EXIT_USAGE,
+                        "RANK=%.40s is set, but WORLD_SIZE is not: set WORLD_SIZE to the number of "
+                        "ranks, or unset RANK to train with one",
+                        get("RANK"));
     if (!n)
         return 0;
     if (number(n->rank, 0, &f->rank, e) || number(n->world, 1, &f->world, e))
@@ -180,6 +198,12 @@ int rendezvous_find(struct rendezvous_found *f, struct err *e)
 
 /* ---- rank 0 listens ---- */
 
+static int unknown_host(const char *host, int rc, struct err *e)
+{
+    return err_set(e, "rank 0's host \"%s\" is not known here: %s; set MASTER_ADDR to its address",
+                   host, gai_strerror(rc));
+}
+
 static int try_listen(const struct addrinfo *a)
 {
     int one = 1, s = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
@@ -195,7 +219,8 @@ static int try_listen(const struct addrinfo *a)
 }
 
 /* host NULL: anywhere. Only the named address is opened when it is one of ours, which it is not
- * behind address translation. */
+ * behind address translation (a service's address of a cluster, say): that is said, since it may as
+ * well be a mistake. */
 static int open_listener(const char *host, const char *port, struct err *e)
 {
     struct addrinfo want = {.ai_family = host ? AF_UNSPEC : AF_INET,
@@ -203,13 +228,19 @@ static int open_listener(const char *host, const char *port, struct err *e)
                             .ai_flags = AI_PASSIVE},
                     *list = NULL;
     int rc = getaddrinfo(host, port, &want, &list), s = -1;
+    if (rc && host)
+        return unknown_host(host, rc, e);
     if (rc)
-        return err_set(e, "MASTER_ADDR %s: %s", host ? host : "", gai_strerror(rc));
+        return err_set(e, "listen at port %s: %s", port, gai_strerror(rc));
     for (struct addrinfo *a = list; a && s < 0; a = a->ai_next)
         s = try_listen(a);
     freeaddrinfo(list);
-    if (s < 0 && host && errno == EADDRNOTAVAIL)
+    if (s < 0 && host && errno == EADDRNOTAVAIL) {
+        log_warn("rank 0: %s is no address of this machine, so port %s is open on all that it has; "
+                 "if rank 0 runs elsewhere, set MASTER_ADDR to its address",
+                 host, port);
         return open_listener(NULL, port, e);
+    }
     return s < 0 ? err_sys(e, "listen at %s port %s", host ? host : "any address", port) : s;
 }
 
@@ -240,6 +271,16 @@ static void own_places(struct rendezvous_found *f, int listener)
 static int write_file(const struct rendezvous_found *f, struct err *e)
 {
     struct buf b = {0};
+    struct arena a = {0};
+    const char *folder = path_dir(&a, f->file);
+    bool there = access(folder, F_OK) == 0;
+    if (!there) /* a folder that is made here is one that the other ranks do not see */
+        err_set(e,
+                "ASSAY_RENDEZVOUS=%s: there is no folder %s; name a file in one that all ranks see",
+                f->file, folder);
+    arena_release(&a);
+    if (!there)
+        return -1;
     buf_printf(&b, "%s %s\n", HELLO, f->nonce);
     for (int i = 0; i < f->places; i++)
         buf_printf(&b, "%s %s\n", f->place[i].host, f->place[i].port);
@@ -476,6 +517,16 @@ static int try_join(struct rendezvous_found *f, struct peer *zero, double until,
     return 0;
 }
 
+/* 0, or why the host has no address: looked at when nobody answered, as a name may come late. */
+static int lookup(const struct rendezvous_place *p)
+{
+    struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    int rc = getaddrinfo(p->host, p->port, &want, &list);
+    if (!rc)
+        freeaddrinfo(list);
+    return rc;
+}
+
 static int join(struct rendezvous_found *f, struct peer *zero, double limit, struct err *e)
 {
     double until = clock_now() + limit;
@@ -491,6 +542,9 @@ static int join(struct rendezvous_found *f, struct peer *zero, double limit, str
     } while (clock_now() < until);
     if (f->file[0] && !f->places)
         return err_set(e, "rank 0 did not come within %.3g s: it wrote no %s", limit, f->file);
+    int unknown = f->bind ? lookup(&f->place[0]) : 0;
+    if (unknown)
+        return unknown_host(f->place[0].host, unknown, e);
     return err_set(e, "rank 0 did not answer at %s port %s within %.3g s (%s)", f->place[0].host,
                    f->place[0].port, limit, f->way);
 }

@@ -193,6 +193,29 @@ ASSAY_RANK_START=1 by_env 1 3 --shards shards --out dead 2>err.txt
 [ $? -eq 1 ] && grep -q "rank 1 on $(hostname): rank 0 did not answer at 127.0.0.1" err.txt
 result $? "rank 0 never starts: $(cat err.txt)"
 
+# What a launcher says is looked at before anybody waits: rc, sentence.
+wrong() { # text, name, variables
+    env "${@:3}" "$ASSAY" train --quiet --config run.ini --shards shards --out dead 2>err.txt
+    [ $? -ne 0 ] && grep -q -- "$1" err.txt && [ ! -e dead/latest ]
+    result $? "$2: $(head -1 err.txt)"
+}
+both="WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 ASSAY_RANK_START=1"
+wrong "MASTER_PORT=99999 is no port" "a port that would wrap" RANK=1 $both MASTER_PORT=99999
+wrong "MASTER_PORT=abc is no port" "a port that is no number" RANK=0 $both MASTER_PORT=abc
+wrong 'host "no.such.invalid" is not known here' "a host that rank 0 does not know" RANK=0 $both MASTER_PORT=$port MASTER_ADDR=no.such.invalid
+wrong 'host "no.such.invalid" is not known here' "nor does rank 1" RANK=1 $both MASTER_PORT=$port MASTER_ADDR=no.such.invalid
+wrong "192.0.2.7 is no address of this machine" "an address of another machine is said, as it opens all of this one's" RANK=0 $both MASTER_PORT=$port MASTER_ADDR=192.0.2.7
+wrong "RANK=1 is set, but WORLD_SIZE is not" "RANK without WORLD_SIZE does not train alone" RANK=1
+wrong "RANK=0 is set, but WORLD_SIZE is not" "nor with an empty one" RANK=0 WORLD_SIZE=
+RANK=0 train dead --ranks 2 2>err.txt
+is $? 2 "nor does it start ranks: $(cat err.txt)"
+wrong "there is no folder $tmp/nowhere" "a file to meet in, in a folder that is not there" RANK=0 WORLD_SIZE=2 ASSAY_RENDEZVOUS="$tmp/nowhere/meet"
+ok "which is not made" test ! -e "$tmp/nowhere"
+wrong "ASSAY_RANK_START=abc is no time" "a wait that is no number" RANK=0 $both MASTER_PORT=$port ASSAY_RANK_START=abc
+wrong "ASSAY_RANK_SILENCE=-3 is no time" "a silence below nothing" RANK=0 $both MASTER_PORT=$port ASSAY_RANK_SILENCE=-3
+ASSAY_RANK_SILENCE=never train dead --ranks 3 2>err.txt
+is "$? $(grep -c 'ASSAY_RANK_SILENCE=never is no time' err.txt)" "2 1" "the launcher says so once, for all ranks"
+
 # ---- other ways to start ----
 by_env 0 2 --shards shards --out byenv & by_env 1 2 --shards shards --out byenv
 wait && same two byenv
