@@ -222,6 +222,8 @@ struct backend {
  * first that opens; a wanted name that is missing fails with the list of those present. */
 int backend_open(struct backend *b, const char *name, int device, int threads, struct err *e);
 void backend_close(struct backend *b); /* accepts a zeroed one */
+/* "cuda (why it does not open here)": every backend but this one, for a sentence. */
+void backend_others(const char *name, char *out, size_t n);
 /* Called by backends: keeps the first failure. */
 void backend_fail(struct backend *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "cpu: AMD EPYC..." or why it is not there, a line each, for doctor. */

@@ -108,6 +108,11 @@ static void names(char *out, size_t n, const char *leave_out)
     }
 }
 
+void backend_others(const char *name, char *out, size_t n)
+{
+    names(out, n, name);
+}
+
 int backend_open(struct backend *b, const char *name, int device, int threads, struct err *e)
 {
     *b = (struct backend){0};

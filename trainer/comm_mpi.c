@@ -225,7 +225,8 @@ static int mpi_open(struct comm *c, struct backend *b, struct err *e)
     int there = 0;
     MPI_Initialized(&there);
     if (!c->meet || !there)
-        return err_set(e, "it is for ranks that mpirun started, and these were started otherwise");
+        return err_set(e, "MPI carries gradients between ranks that mpirun started, and these were "
+                          "started otherwise: start them with mpirun, or leave train.comm out");
     if (strcmp(b->ops->name, "cpu") != 0)
         return err_set(e, "mpi sums in host memory, not on %s", b->ops->name);
     struct mpi *m = c->impl = mem_zero(sizeof *m);

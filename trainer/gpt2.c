@@ -118,15 +118,16 @@ static bool has(const struct backend *b, int precision)
 
 int gpt2_precision(const struct backend *b, int precision, struct err *e)
 {
-    char known[64] = "";
+    char known[64] = "", others[400];
     if (has(b, precision))
         return 0;
     for (int p = PRECISION_FP32; p <= PRECISION_FP16; p++)
         if (has(b, p))
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
                      *known ? ", " : "", precision_names[p]);
-    return err_code(e, EXIT_USAGE, "precision %s: the %s backend computes in %s only",
-                    precision_names[precision], b->ops->name, known);
+    backend_others(b->ops->name, others, sizeof others);
+    return err_code(e, EXIT_USAGE, "precision %s: the %s backend computes in %s only; others: %s",
+                    precision_names[precision], b->ops->name, known, others);
 }
 
 static int check_weights(const struct backend *b, const struct gpt2_use *u, struct err *e)

@@ -69,7 +69,8 @@ struct gpt2_plan {
 };
 /* u with its prefers taken from this backend (NULL: the CPU) where it has none. */
 struct gpt2_use gpt2_use_on(const struct gpt2_use *u, const char *backend);
-/* Whether b computes in this precision: "train.precision = bf16: the cpu backend has fp32 only". */
+/* Whether b computes in this precision: if not, the sentence also says why the other
+ * backends did not open: with "auto" nobody chose this one. */
 int gpt2_precision(const struct backend *b, int precision, struct err *e);
 void gpt2_plan(const struct model_config *c, const struct gpt2_use *u, struct gpt2_plan *out);
 /* "weights 5.6 MB + gradients ...", for people. */

@@ -43,6 +43,10 @@ for p in tf32 bf16 fp16; do
     is "$?" 2 "the CPU refuses $p"
     ok "and says what it has" grep -q "precision $p: the cpu backend computes in fp32 only" "$tmp/log"
 done
+# Nobody chose the CPU: why the other backend did not open is in the sentence.
+ASSAY_LIBDIR=$tmp train auto refused --set train.precision=fp16
+is "$?" 2 "auto without a GPU refuses fp16"
+ok "and says why cuda did not open" grep -q 'computes in fp32 only; others: cuda (.*libassay_cuda.so.*)' "$tmp/log"
 train cpu refused --set train.stochastic_rounding=true
 is "$?" 2 "stochastic rounding of fp32 is refused"
 ok "auto is the micro-batch that fits" train cpu cpu

@@ -233,6 +233,8 @@ wait && same two byslurm
 result $? "the variables of srun: the same bytes"
 RANK=0 WORLD_SIZE=2 train no --ranks 2 2>err.txt
 is $? 2 "--ranks for a rank is refused: $(cat err.txt)"
+train no --ranks 2 --set train.comm=mpi 2>err.txt
+is "$? $(grep -cE 'MPI carries gradients between ranks that mpirun started|comm mpi: .*libassay_mpi' err.txt)" "1 1" "train.comm = mpi without mpirun: $(cat err.txt)"
 if [ -e "$BUILD/libassay_mpi.so" ] && command -v mpirun >/dev/null; then
     export ASAN_OPTIONS=detect_leaks=0 # MPI leaks on its own
     run="mpirun --allow-run-as-root --oversubscribe -n"
