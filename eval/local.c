@@ -60,18 +60,44 @@ void local_close(struct local_model *l)
     *l = (struct local_model){0};
 }
 
-int local_vocab(const struct local_model *l, const char *path, struct vocab *v, struct err *e)
+/* The vocabulary that lies in the checkpoint's folder; NULL: none. */
+static const char *own_vocab(const struct local_model *l, struct arena *a)
 {
     static const char *const names[] = {"tokenizer.json", "vocab.tiktoken", "vocab.json",
                                         "encoder.json", NULL};
+    for (int i = 0; names[i]; i++)
+        if (file_exists(path_join(a, l->dir, names[i])))
+            return i < 2 ? path_join(a, l->dir, names[i]) : l->dir;
+    return NULL;
+}
+
+int local_same_vocab(const struct local_model *l, const char *what, struct str hash, struct err *e)
+{
+    struct arena a = {0};
+    struct vocab own = {0};
+    struct err unread; /* what cannot be read says nothing */
+    const char *path = own_vocab(l, &a);
+    int rc = 0;
+    if (path && vocab_load(&own, path, NULL, &unread) == 0) {
+        if (!str_eqz(hash, own.hash))
+            rc =
+                err_code(e, EXIT_USAGE,
+                         "%s: vocabulary %.12s, but the checkpoint brings its own, %s (%.12s): its "
+                         "ids mean other text, use that one",
+                         what, str_dup(&a, hash), path, own.hash);
+        vocab_release(&own);
+    }
+    arena_release(&a);
+    return rc;
+}
+
+int local_vocab(const struct local_model *l, const char *path, struct vocab *v, struct err *e)
+{
     struct arena a = {0};
     int rc = -1;
-    if (!path || !*path) {
-        path = NULL;
-        for (int i = 0; names[i] && !path; i++)
-            if (file_exists(path_join(&a, l->dir, names[i])))
-                path = i < 2 ? path_join(&a, l->dir, names[i]) : l->dir;
-    }
+    bool given = path && *path;
+    if (!given)
+        path = own_vocab(l, &a);
     if (!path)
         err_code(e, EXIT_USAGE, "%s holds no vocabulary: say which with --vocab FILE", l->dir);
     else if (vocab_load(v, path, NULL, e) == 0)
@@ -79,6 +105,9 @@ int local_vocab(const struct local_model *l, const char *path, struct vocab *v, 
     if (rc == 0 && v->size > l->config.vocab) {
         rc = err_set(e, "%s has ids up to %lld, but the model %s knows only %lld", path,
                      (long long)v->size - 1, l->dir, (long long)l->config.vocab);
+        vocab_release(v);
+    } else if (rc == 0 && given && local_same_vocab(l, path, str_z(v->hash), e)) {
+        rc = -1;
         vocab_release(v);
     }
     arena_release(&a);

@@ -36,8 +36,12 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
 void local_close(struct local_model *l); /* accepts a zeroed one */
 
 /* Loads a vocabulary and checks it against the model: more ids than the model has is an error.
- * path NULL or "": tokenizer.json or vocab.tiktoken, or vocab.json + merges.txt, of the folder. */
+ * path NULL or "": tokenizer.json or vocab.tiktoken, or vocab.json + merges.txt, of the folder. One that is
+ * given must be the folder's own, where there is one. */
 int local_vocab(const struct local_model *l, const char *path, struct vocab *v, struct err *e);
+/* Refuses a vocabulary (by its hash; what: where it is from) that is not the one in the checkpoint's
+ * folder, if there is one. */
+int local_same_vocab(const struct local_model *l, const char *what, struct str hash, struct err *e);
 /* The id that ends a text: the vocabulary's, else the checkpoint's; -1: neither. */
 int32_t local_eot(const struct local_model *l, const struct vocab *v);
 

@@ -100,6 +100,17 @@ ok "and leaves no result" [ ! -e "$tmp/e/leak.msgpack" ]
 ok "an id that is there twice is refused with both places" fails 1 "is there twice, in .*twice.jsonl:1 and in .*twice.jsonl:4" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/twice.jsonl" --out "$tmp/e/leak.msgpack"
 ok "by split too, where it is held out" fails 1 "is there twice, in .*twice.jsonl:1 and in" "$ASSAY" split --in "$tmp/d/train.jsonl" --test-in "$tmp/twice.jsonl" --out "$tmp/twice"
 
+# ---- a checkpoint that brings its vocabulary
+cp -rL "$tmp/m/latest" "$tmp/own"
+quiet "$ASSAY" vocab train --in "$tmp/d/test.jsonl" --size 270 --out "$tmp/own/tokenizer.json"
+own=("${run[@]/"$tmp/m"/"$tmp/own"}")
+ok "another vocabulary than the checkpoint's own is refused" fails 2 "the checkpoint brings its own" "$ASSAY" eval --task documents "${own[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/own.msgpack"
+ok "and shards of another" fails 2 "the checkpoint brings its own" "$ASSAY" eval --task windows "${own[@]}" --shards "$tmp/s" --out "$tmp/e/own.msgpack"
+ok "its own is taken without being named" quiet "$ASSAY" eval --task documents "${own[@]}" --items "$tmp/d/test.jsonl" --out "$tmp/e/own.msgpack"
+cp "$tmp/v.tiktoken" "$tmp/own/vocab.tiktoken"; rm "$tmp/own/tokenizer.json"
+ok "the same one may be named" quiet "$ASSAY" eval --task documents "${own[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/own.msgpack"
+ok "and its shards are read" quiet "$ASSAY" eval --task windows "${own[@]}" --shards "$tmp/s" --out "$tmp/e/own2.msgpack"
+
 # ---- instruct
 ok "eval --task instruct" quiet "${instruct[@]}" --out "$tmp/e/r.msgpack"
 is "$("$ASSAY" cat "$tmp/e/r.msgpack" | wc -l)" 72 "answers every item"
