@@ -568,7 +568,8 @@ out:
     rc = ranks_end(&t.ranks, rc, e);
     if (rc < 0 && began)
         folder_failed(o->out, t.state.step, e);
-    else if (rc < 0 && t.lock.held)
+    else if (rc < 0 && !(ranks_first(&t.ranks) && folder_refused(o->out, t.lock.held, e)) &&
+             t.lock.held)
         folder_leave(o->out);
     trainer_release(&t);
     return rc;

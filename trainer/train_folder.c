@@ -146,6 +146,24 @@ void folder_failed(const char *dir, int64_t step, const struct err *why)
     arena_release(&a);
 }
 
+bool folder_refused(const char *dir, bool held, const struct err *why)
+{
+    struct arena a = {0};
+    struct err ignored;
+    struct file_lock lock = {.fd = -1};
+    bool told = strcmp(path_base(dir), "pretrain") == 0 &&
+                file_exists(path_join(&a, path_dir(&a, dir), "run.ini")) &&
+                !file_exists(path_join(&a, dir, "manifest.json"));
+    if (told && !held)
+        told = file_mkdirs(dir, &ignored) == 0 &&
+               file_lock(&lock, path_join(&a, dir, ".lock"), false, &ignored) == 0;
+    if (told)
+        folder_failed(dir, 0, why);
+    file_unlock(&lock);
+    arena_release(&a);
+    return told;
+}
+
 void folder_leave(const char *dir)
 {
     struct arena a = {0};

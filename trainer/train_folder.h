@@ -30,6 +30,10 @@ int folder_clear(const char *dir, struct err *e);
  * the one before away, failed writes it. Interrupted (EXIT_INCOMPLETE) is no failure. */
 void folder_begin(const char *dir);
 void folder_failed(const char *dir, int64_t step, const struct err *why);
+/* It failed before it could begin. In a run's folder (RUN/pretrain beside RUN/run.ini) that is told as
+ * well, unless another process trains there or it is done; elsewhere nothing is written. held: the
+ * caller has the lock. True: told. */
+bool folder_refused(const char *dir, bool held, const struct err *why);
 /* The folder was made for nothing: it goes if there is nothing in it but its lock, which the caller holds. */
 void folder_leave(const char *dir);
 
