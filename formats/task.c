@@ -78,11 +78,34 @@ static int syntax_all(struct strs s, const char *key, struct err *e)
     return 0;
 }
 
+/* One continuation is right or wrong by itself; the others rank several. */
+static bool takes_one(struct str metric)
+{
+    return str_eqz(metric, "acc_greedy") || str_eqz(metric, "nats_answer");
+}
+
+static int check_metric(struct str metric, struct err *e)
+{
+    static const char *const names[] = {"acc", "acc_norm_char", "acc_norm_byte", "acc_norm_token",
+                                        NULL};
+    for (const char *const *n = names; *n; n++)
+        if (str_eqz(metric, *n))
+            return 0;
+    if (takes_one(metric))
+        return 0;
+    return err_code(e, EXIT_USAGE,
+                    "metric = %.*s is none of a choice task's: acc, acc_norm_char, acc_norm_byte, "
+                    "acc_norm_token, acc_greedy, nats_answer",
+                    STR_ARG(metric));
+}
+
 static int check(struct task *t, struct arena *a, struct err *e)
 {
     bool choice = t->kind == TASK_KIND_CHOICE;
     if (choice && !t->choices.n)
         return err_code(e, EXIT_USAGE, "a choice task needs choices");
+    if (choice && check_metric(t->metric, e))
+        return -1;
     if (!choice && !t->prompt.n)
         return err_code(e, EXIT_USAGE, "a generate task needs a prompt");
     if (t->prompt.n && t->contexts.n)
@@ -188,6 +211,11 @@ static int choice_row(const struct task *t, const struct json *row, struct item 
     }
     if (!it->choices.n)
         return err_set(e, "it has no choices");
+    if (it->choices.n == 1 && !takes_one(t->metric))
+        return err_set(e,
+                       "it has one choice, \"%.*s\": %.*s wants two or more to choose from (is "
+                       "choices a list?)",
+                       STR_ARG(it->choices.v[0]), STR_ARG(t->metric));
     for (size_t i = 0; i < it->contexts.n; i++)
         it->contexts.v[i] = template_filter(it->contexts.v[i], t->clean, a);
     it->delimiter = t->delimiter;

@@ -237,8 +237,11 @@ static int walk(const struct json *v, struct str path, struct strs *out, size_t 
             return json_kind(v) == JSON_OBJ ? -1 : 0;
         }
         *list = true;
-        for (size_t i = 0; i < json_size(v); i++)
+        for (size_t i = 0; i < json_size(v); i++) {
+            if (json_kind(json_at(v, i)) == JSON_NULL)
+                return -1;
             push(out, cap, scalar(json_at(v, i), a), a);
+        }
         return 0;
     }
     struct str key = str_cut(&path, '.');

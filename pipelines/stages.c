@@ -449,9 +449,20 @@ static int task_rule(struct maker *m, struct str entry, struct err *e)
 static int task_rules(struct maker *m, struct err *e)
 {
     const struct strs *t = &m->r->eval.tasks;
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n; i++) {
+        struct str rest = t->v[i];
+        const char *name = stages_task_name(str_cut(&rest, '='), m->a);
+        for (size_t k = 0; k < i; k++) {
+            struct str other = t->v[k];
+            if (strcmp(stages_task_name(str_cut(&other, '='), m->a), name) == 0)
+                return err_code(e, EXIT_USAGE,
+                                "run %s: eval.tasks names %s twice, with rows %.*s and %.*s: give "
+                                "one a task file of another name",
+                                m->in->name, name, STR_ARG(other), STR_ARG(rest));
+        }
         if (task_rule(m, t->v[i], e))
             return -1;
+    }
     return 0;
 }
 

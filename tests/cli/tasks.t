@@ -38,6 +38,9 @@ followed=$("$ASSAY" cat "$tmp/runs/tiny/scores/ifeval.ifeval_inst.msgpack" | gre
 is "$("$ASSAY" cat "$tmp/runs/tiny/eval/ifeval.items.msgpack" | grep -c 'no_comma.*number_words')" 8 "the rows of a generate task keep their own constraints"
 ok "its answers have a score for each instruction ($followed of 16 followed)" awk "BEGIN {v = $(value ifeval_inst_strict); exit !(v > 0 && v < 1 && (v * 16 - $followed) ^ 2 < 1e-9)}"
 ok "more instructions than prompts are followed" awk "BEGIN {exit !($(value ifeval_prompt_strict) <= 0.125)}"
+printf 'include = tiny.ini\n[eval]\ntasks = copa=%s/data/rows.jsonl, copa=%s/data/text.jsonl\n' "$tmp" "$tmp" > "$tmp/files/twice.ini"
+go RUN=twice
+ok "one task twice is refused before anything runs" grep -q 'eval.tasks names copa twice' "$tmp/log"
 touch "$tmp/data/rows.jsonl"
 before=$(sha256sum "$tmp/runs/tiny/eval/copa.msgpack.manifest.json")
 go RUN=tiny

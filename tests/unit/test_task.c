@@ -165,10 +165,10 @@ static void test_tasks(void)
         "<Question: q\nAnswer:> x/ y/ z/2", "ARC: gold by its label");
     CHECK_STR(
         item("arc",
-             "{\"question\":\"q\",\"choices\":{\"text\":[\"x\"],\"label\":[\"A\"]},"
+             "{\"question\":\"q\",\"choices\":{\"text\":[\"x\",\"y\"],\"label\":[\"A\",\"B\"]},"
              "\"answerKey\":\"E\"}",
              &a),
-        arena_printf(&a, "error: %s/row.jsonl:1: gold \"E\" is none of the 1 labels", tap_tmp()),
+        arena_printf(&a, "error: %s/row.jsonl:1: gold \"E\" is none of the 2 labels", tap_tmp()),
         "a label that is not there");
     CHECK_STR(item("commonsenseqa",
                    "{\"question\":\" q\",\"choices\":{\"text\":[\"u\",\"v\",\"w\",\"x\",\"y\"]},"
@@ -176,6 +176,20 @@ static void test_tasks(void)
                    &a),
               "<Question: q\nA. u\nB. v\nC. w\nD. x\nE. y\nAnswer:> A/ B/ C/ D/ E/1",
               "CommonsenseQA");
+    CHECK(strstr(item("copa", "{\"query\":\"q\",\"choices\":\"blue\",\"gold\":0}", &a),
+                 "row.jsonl:1: it has one choice, \"blue\""),
+          "a text in place of the list of choices is refused with its line");
+    CHECK(strstr(item("copa", "{\"query\":\"q\",\"choices\":[\"x\",null],\"gold\":0}", &a),
+                 "row.jsonl:1: choices"),
+          "so is a choice that is null");
+    struct task wrong;
+    struct err e = {0};
+    const char *file = arena_printf(&a, "%s/zz.ini", tap_tmp());
+    file_write_all(file, STR_LIT("[task]\nprompt = {q}\nchoices = {c}\ngold = 0\nmetric = zz\n"),
+                   &e);
+    CHECK(task_load(&wrong, file, &a, &e) == -1 && e.code == EXIT_USAGE &&
+              strstr(e.msg, "metric = zz is none of"),
+          "and a metric that no choice task has: %s", e.msg);
     CHECK_STR(item("lambada", "{\"text\":\"he saw the cat\"}", &a), "<he saw the> cat/", "LAMBADA");
     CHECK_STR(item("lm-eval-log",
                    "{\"doc_id\":7,\"target\":\"1\",\"arguments\":{\"gen_args_0\":{\"arg_0\":\"c1\","
