@@ -8,12 +8,15 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "eval/model.h"
+#include "formats/run.h"
 #include "pipelines/price.h"
 #include "pipelines/result.h"
 #include "trainer/backend.h"
+#include "trainer/gpt2.h"
 
 struct opt {
-    struct str judge, dir, price;
+    struct str judge, dir, price, config, hardware;
+    struct strs set;
     double temperature;
 };
 static const struct field fields[] = {
@@ -39,6 +42,21 @@ static const struct field fields[] = {
      .at = offsetof(struct opt, dir),
      .def = ".",
      .help = "folder whose free disk space is told"},
+    {.name = "config",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, config),
+     .def = "",
+     .help = "run file: only look whether its training can start here (backend, precision)"},
+    {.name = "hardware",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, hardware),
+     .def = "",
+     .help = "with --config: hardware file that must be readable"},
+    {.name = "set",
+     .type = FIELD_STRS,
+     .at = offsetof(struct opt, set),
+     .def = "",
+     .help = "with --config: section.key=value over the run file; may repeat"},
     {0},
 };
 static const struct schema options = {"doctor", 1, sizeof(struct opt), fields};
@@ -150,9 +168,32 @@ static int ask_judge(const char *spec, const struct price *price, double tempera
     return rc;
 }
 
+/* What would otherwise be found out behind hours of fetching: nothing is trained or written. */
+static int check_run(const struct opt *o, struct arena *a, struct err *e)
+{
+    struct run r = {0};
+    struct hardware h;
+    struct backend b;
+    if (run_load(&r, str_dup(a, o->config), o->set, a, e) ||
+        (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e)))
+        return -1;
+    if (r.model.from.n)
+        return EXIT_DONE;
+    if (backend_open(&b, str_dup(a, r.train.backend), 0, 1, e))
+        return err_wrap(e, "train.backend");
+    int rc = gpt2_precision(&b, r.train.precision, e);
+    if (!rc)
+        printf("%-12s trains on %s in %s\n", "run", b.ops->name,
+               precision_names[r.train.precision]);
+    backend_close(&b);
+    return rc ? err_wrap(e, "train.precision") : EXIT_DONE;
+}
+
 static int run(void *opt, struct arena *a, struct err *e)
 {
     struct opt *o = opt;
+    if (o->config.n)
+        return check_run(o, a, e);
     struct result_hardware h = {0};
     struct result_software s = {0};
     result_machine(&h, a);

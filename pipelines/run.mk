@@ -34,6 +34,7 @@ PANEL_OPTIONS ?=
 
 DEMO := demo-base-1 demo-base-2 demo-slow-1
 HARDWARE_INI := $(HARDWARE:%=pipelines/hardware/%.ini)
+HARDWARE_NAMES = $(patsubst pipelines/hardware/%.ini,%,$(wildcard pipelines/hardware/*.ini))
 
 # Which runs this call is about; deps come first in a call of their own, so that the tool can be built.
 ACTIVE := $(sort $(ACTIVE_RUNS))
@@ -54,9 +55,13 @@ endif
 run-active: $(ACTIVE:%=run-%)
 	@:
 
+# What cannot train here says so before anything is fetched; a run that has trained is not asked.
 run: deps ## RUN=name: the whole chain of one run file in pipelines/runs/
 	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(RUN_NAMES)" >&2; exit 2; }
 	@test -f $(RUN_FILES)/$(RUN).ini || { echo "no run file $(RUN_FILES)/$(RUN).ini; there are: $(RUN_NAMES)" >&2; exit 2; }
+	@test -z "$(HARDWARE)" || test -f "$(HARDWARE_INI)" || { echo "no hardware file $(HARDWARE_INI); HARDWARE is one of: $(HARDWARE_NAMES)" >&2; exit 2; }
+	$(Q)test -e $(RUNS_DIR)/$(RUN)/pretrain/manifest.json || \
+	  $(TOOL) doctor --config $(RUN_FILES)/$(RUN).ini $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %) > /dev/null
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(RUN)"
 
 compare: $(TOOL) ## RUNS="a b": the comparison of finished runs

@@ -167,6 +167,15 @@ before=$(sums)
 go RUN=tiny SET="$set_to" > "$tmp/log" 2>&1
 is "$(changed "$before")" "" "back under the first one no stage runs"
 
+# What cannot train here says so first: nothing is made. A run that has trained is not asked.
+go RUN=tiny RUNS_DIR="$tmp/never" HARDWARE=abacus > "$tmp/log" 2>&1
+is "$? $(grep -c 'no hardware file .*abacus.ini; HARDWARE is one of: .*8xa100-40' "$tmp/log")" "2 1" "a HARDWARE that is not there is named, with those that are"
+go RUN=tiny RUNS_DIR="$tmp/never" SET="train.precision=fp16 train.backend=cpu" > "$tmp/log" 2>&1
+is "$? $(grep -c 'precision fp16: the cpu backend computes in' "$tmp/log")" "2 1" "a precision that does not compute here is said"
+is "$(ls "$tmp/never" 2>/dev/null)" "" "before anything is made"
+"$ASSAY" doctor --config "$tmp/files/tiny.ini" > "$tmp/log" 2>&1
+is "$? $(grep -c 'trains on [a-z]* in fp32' "$tmp/log")" "0 1" "doctor --config says what a run would train on"
+
 # the run files for real work: make -n says what would be done, with and without DATA
 for f in pipelines/runs/*.ini; do
     name=$(basename "$f" .ini)
