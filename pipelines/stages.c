@@ -411,6 +411,18 @@ static void generate_rules(struct maker *m, struct answers t, const char *const 
     }
 }
 
+/* A mistyped name would be found only after the training. Paths behind $DATA are make's to know. */
+static int task_there(const struct maker *m, struct str task, struct str rows, struct err *e)
+{
+    struct task t;
+    if (!memchr(task.p, '$', task.n) && task_load(&t, str_dup(m->a, task), m->a, e))
+        return err_wrap(e, "run %s: eval.tasks", m->in->name);
+    if (!memchr(rows.p, '$', rows.n) && !file_exists(str_dup(m->a, rows)))
+        return err_code(e, EXIT_USAGE, "run %s: eval.tasks: the rows of %.*s, %.*s, are not there",
+                        m->in->name, STR_ARG(task), STR_ARG(rows));
+    return 0;
+}
+
 /* One entry of eval.tasks; eval/NAME.msgpack holds the answers, NAME.items.msgpack what was asked. */
 static int task_rule(struct maker *m, struct str entry, struct err *e)
 {
@@ -422,6 +434,8 @@ static int task_rule(struct maker *m, struct str entry, struct err *e)
     if (!rows || !*name)
         return err_code(e, EXIT_USAGE, "run %s: eval.tasks wants TASK=ROWS, not \"%.*s\"",
                         m->in->name, STR_ARG(task));
+    if (task_there(m, task, entry, e))
+        return -1;
     struct str metric;
     const char *const *scorers = stages_task_scorers(m->r, task, &metric, m->a);
     if (scorers) {

@@ -41,6 +41,12 @@ ok "more instructions than prompts are followed" awk "BEGIN {exit !($(value ifev
 printf 'include = tiny.ini\n[eval]\ntasks = copa=%s/data/rows.jsonl, copa=%s/data/text.jsonl\n' "$tmp" "$tmp" > "$tmp/files/twice.ini"
 go RUN=twice
 ok "one task twice is refused before anything runs" grep -q 'eval.tasks names copa twice' "$tmp/log"
+for bad in "capo=$tmp/data/rows.jsonl;task .capo.: neither a task file nor a task of the tool" "copa=$tmp/none.jsonl;the rows of copa, .*none.jsonl, are not there"; do
+    printf 'include = tiny.ini\n[eval]\ntasks = %s\n' "${bad%%;*}" > "$tmp/files/typo.ini"
+    go RUN=typo
+    ok "before anything runs it says: ${bad#*;}" grep -q "${bad#*;}" "$tmp/log"
+    ok "and nothing ran" [ ! -e "$tmp/runs/typo/pretrain" ]
+done
 touch "$tmp/data/rows.jsonl"
 before=$(sha256sum "$tmp/runs/tiny/eval/copa.msgpack.manifest.json")
 go RUN=tiny
