@@ -113,4 +113,19 @@ began=$SECONDS
 wait $pid
 ok "a rank that dies ends all: status $?" [ $((SECONDS - began)) -lt 30 ]
 has err.txt 'rank 1 was killed\|rank 1 on' "and is named"
+
+# Two ranks that were given one GPU: named, by rank 0 alone; not so where each sees other devices.
+pair() { # what rank 1 sees
+    local rc
+    rm -rf meet
+    for r in 0 1; do
+        env $([ $r = 0 ] || echo "$1") RANK=$r WORLD_SIZE=2 LOCAL_RANK=0 ASSAY_RENDEZVOUS=$tmp/meet "$ASSAY" train --quiet --config run.ini --shards shards --out shared 2>err$r.txt &
+    done
+    wait $!
+    rc=$?
+    wait
+    echo $rc
+}
+is "$(pair A=1) $(grep -c "ranks 0 and 1 on $(hostname) both take GPU 0" err0.txt) $(wc -c <err1.txt)" "2 1 0" "two ranks with one LOCAL_RANK on one GPU are refused: $(head -1 err0.txt)"
+is "$(pair CUDA_VISIBLE_DEVICES=1)" 0 "two that see other devices are not" || cat err0.txt err1.txt | sed 's/^/# /'
 done_testing
