@@ -1,4 +1,6 @@
 /* assay doctor: what this machine and this binary have, a line each. */
+#include <dlfcn.h>
+#include <link.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include "pipelines/result.h"
 #include "trainer/backend.h"
 #include "trainer/gpt2.h"
+#include "trainer/object.h"
 
 struct opt {
     struct str judge, dir, price, config, hardware;
@@ -65,6 +68,30 @@ static void backend_line(void *ctx, const char *name, const char *state)
 {
     (void)ctx;
     printf("%-12s %s\n", name, state);
+}
+
+/* A library that is looked for at run time, by the name that is asked for then. */
+static void library_line(const char *name, const char *so, const char *without)
+{
+    struct link_map *at = NULL;
+    void *h = dlopen(so, RTLD_LAZY | RTLD_LOCAL);
+    if (h && dlinfo(h, RTLD_DI_LINKMAP, &at) == 0)
+        printf("%-12s %s\n", name, at->l_name);
+    else
+        printf("%-12s no %s where the loader looks: %s\n", name, so, without);
+    if (h)
+        dlclose(h);
+}
+
+static void rank_lines(void)
+{
+    library_line("nccl", "libnccl.so.2",
+                 "ranks on several GPUs need NCCL_HOME, CUDA_HOME or pip's nvidia-nccl");
+    library_line("nvml", "libnvidia-ml.so.1", "energy and clocks of GPUs are unknown");
+    printf("%-12s %s\n", "mpi",
+           object_exists("mpi") ? "libassay_mpi.so is there"
+                                : "libassay_mpi.so was not built: no CPU ranks on several machines "
+                                  "(make deps MPI=1, then make)");
 }
 
 /* One request of one token: the probe that tells "reachable". */
@@ -206,6 +233,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     for (size_t i = 0; i < s.libraries.n; i++)
         printf("%-12s %.*s\n", "library", STR_ARG(s.libraries.v[i]));
     backend_list(backend_line, NULL);
+    rank_lines();
     int64_t disk = disk_free(str_dup(a, o->dir));
     if (disk < 0)
         printf("%-12s unknown\n", "disk");

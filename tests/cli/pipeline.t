@@ -175,6 +175,9 @@ is "$? $(grep -c 'precision fp16: the cpu backend computes in' "$tmp/log")" "2 1
 is "$(ls "$tmp/never" 2>/dev/null)" "" "before anything is made"
 "$ASSAY" doctor --config "$tmp/files/tiny.ini" > "$tmp/log" 2>&1
 is "$? $(grep -c 'trains on [a-z]* in fp32' "$tmp/log")" "0 1" "doctor --config says what a run would train on"
+mkdir "$tmp/libs"
+ASSAY_LIBDIR=$tmp/libs "$ASSAY" doctor > "$tmp/log" 2>&1
+is "$(grep -cE '^(nccl|nvml) +(/|.*no lib.* where the loader looks)|^mpi .*was not built' "$tmp/log")" 3 "doctor says of NCCL, NVML and MPI whether they are here" || sed 's/^/# /' "$tmp/log"
 
 # the run files for real work: make -n says what would be done, with and without DATA
 for f in pipelines/runs/*.ini; do
