@@ -16,6 +16,7 @@ SET      ?=
 DATA     ?=
 JUDGE    ?=
 HARDWARE ?=
+HARDWARE_FILES ?= pipelines/hardware
 # Stages that compute take one lock, so -j never trains twice on one machine.
 LOCK     ?= flock $(RUNS_DIR)/.lock
 
@@ -33,8 +34,8 @@ PANEL      ?=
 PANEL_OPTIONS ?=
 
 DEMO := demo-base-1 demo-base-2 demo-slow-1
-HARDWARE_INI := $(HARDWARE:%=pipelines/hardware/%.ini)
-HARDWARE_NAMES = $(patsubst pipelines/hardware/%.ini,%,$(wildcard pipelines/hardware/*.ini))
+HARDWARE_INI := $(HARDWARE:%=$(HARDWARE_FILES)/%.ini)
+HARDWARE_NAMES = $(patsubst $(HARDWARE_FILES)/%.ini,%,$(wildcard $(HARDWARE_FILES)/*.ini))
 
 # Which runs this call is about; deps come first in a call of their own, so that the tool can be built.
 ACTIVE := $(sort $(ACTIVE_RUNS))

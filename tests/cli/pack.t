@@ -3,7 +3,8 @@
 . tests/cli/tap.sh
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-mkdir -p "$tmp/files" "$tmp/home"
+mkdir -p "$tmp/files" "$tmp/home" "$tmp/hardware"
+printf '[hardware]\nname = rented\ncount = 1\nprice_hour = 10.32\nprice_currency = USD\n' > "$tmp/hardware/rented.ini"
 cat > "$tmp/files/tiny.ini" <<'INI'
 [data]
 kind = corpus
@@ -89,7 +90,7 @@ go RUNS_DIR="$tmp/home"
 is "$(grep -c 'sealed, made on' "$tmp/log")" 0 "again: make does not even ask"
 is "$("$ASSAY" cat "$tmp/home/tiny/result.msgpack" | md5sum)" "$("$ASSAY" cat "$tmp/far/tiny/result.msgpack" | md5sum)" "the result is the same"
 rm "$tmp/home/tiny/result.msgpack.manifest.json"
-go RUNS_DIR="$tmp/home" HARDWARE=8xa100-40
+go RUNS_DIR="$tmp/home" HARDWARE_FILES="$tmp/hardware" HARDWARE=rented
 is $? 0 "a result can be collected again, with a price" || sed 's/^/# /' "$tmp/log" | tail
 ok "and then has one" grep -q '"price_hour":10.32' <("$ASSAY" cat "$tmp/home/tiny/result.msgpack")
 ok "its data's hashes are still in it" grep -qE '"instruct_hash":"[0-9a-f]{64}".*"train_docs":362' <("$ASSAY" cat "$tmp/home/tiny/result.msgpack")

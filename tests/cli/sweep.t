@@ -69,7 +69,9 @@ go SWEEP=money
 ok "a budget of money without a price is refused" grep -q 'sweep.max_money is set, but no price is known: say HARDWARE=name' "$tmp/err"
 is "$(ls -d "$tmp"/runs/money-* 2>/dev/null | wc -l)" 0 "before anything is trained"
 
-go SWEEP=money SET="train.tokens=2K eval.tokens=512" HARDWARE=8xa100-40
+mkdir "$tmp/hardware"
+printf '[hardware]\nname = rented\ncount = 1\nprice_hour = 1\nprice_currency = USD\n' > "$tmp/hardware/rented.ini"
+go SWEEP=money SET="train.tokens=2K eval.tokens=512" HARDWARE_FILES="$tmp/hardware" HARDWARE=rented
 is $? 0 "another length and a price: the cells again, in their place" || tail -5 "$tmp/err" | sed 's/^/# /'
 is "$("$ASSAY" cat "$tmp/runs/money-batch4-s1/result.msgpack" | grep -c '"tokens":2048,')" 1 "with that length"
 
