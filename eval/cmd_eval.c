@@ -309,10 +309,10 @@ const struct command cmd_eval = {
     .details =
         "windows    loss over a test split in disjoint windows of the context, tail counted\n"
         "documents  loss of each text alone, its end counted; checked against oracle_bits\n"
-        "instruct   answers as records; killed, it goes on where it was\n"
+        "instruct   answers as records\n"
         "choice     log-probabilities of the choices of rows, read by a task file; prints acc and\n"
         "           acc_norm by character, byte and token\n\n"
-        "An option that the task does not read is refused. "
+        "Killed, each goes on where it was. An option that the task does not read is refused. "
         "Losses need a checkpoint folder; --ranks spreads them over processes (and GPUs), with the "
         "same\nbits; instruct takes any model. Keys of servers come from the "
         "environment only: OPENAI_API_KEY for openai:, ASSAY_API_KEY for http://.",

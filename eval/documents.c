@@ -94,7 +94,9 @@ int documents_run(struct local_model *l, const struct vocab *v, struct strs path
     struct encode_options eo = {.special = SPECIAL_PLAIN, .bad_utf8 = BAD_UTF8_REPLACE};
     int32_t eot = local_eot(l, v);
     int rc = -1;
-    *out = (struct documents_result){.units.meet = out->units.meet};
+    *out = (struct documents_result){
+        .units = {.meet = out->units.meet, .keep = out->units.keep},
+    };
     sha256_begin(&r.hash);
     r.encoder = encoder_new(v, eo, e);
     if (r.encoder && eot < 0)

@@ -21,7 +21,7 @@ struct documents_result {
     int64_t words;         /* runs of what is no white space (Python's str.split), in the texts */
 };
 /* paths as in formats/doc.h. */
-/* l was opened as eval/loss.h wants it. r->units.meet is set before, the rest is not read. */
+/* l was opened as eval/loss.h wants it. r->units.meet and keep are set before, the rest is not read. */
 int documents_run(struct local_model *l, const struct vocab *v, struct strs paths,
                   struct documents_result *r, struct err *e);
 void documents_release(struct documents_result *r);

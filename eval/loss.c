@@ -1,42 +1,12 @@
-/* loss: see eval/loss.h. Rows wait in one queue for each padded length; a full queue is one
- * forward pass. Units are summed when all is done, in order of rows, so the batch never shows.
- */
+/* loss: see eval/loss.h. What goes through the model is in eval/loss_pass.c. */
 #include "eval/loss.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/thread.h"
-
-enum { PAD = 32, POSITIONS = 1024 };
-
-/* One row: x read, y predicted (-1: not counted); its losses go to nats[] of the unit. */
-struct queue {
-    int64_t T, rows;
-    int32_t *x, *y; /* [batch, T] */
-    size_t *row;    /* [batch] */
-};
-/* Sums of rows; added to their units at the end, so the order of flushes never shows. */
-struct row_sum {
-    size_t unit;
-    int64_t end; /* position whose target is a document's closing EOT; -1: none */
-    double nats, nats_end;
-};
-struct pass {
-    struct gpt2 *m;
-    int64_t batch, most; /* most: longest T */
-    struct queue *q;     /* one for each multiple of PAD */
-    int64_t nq;
-    float *loss;
-    struct row_sum *sum;
-    size_t nsums, sums_cap;
-    struct loss_units *units;
-    int rank, world;
-    struct progress *progress;
-    double done;
-};
+#include "eval/loss_keep.h"
+#include "eval/loss_pass.h"
 
 void loss_units_release(struct loss_units *u)
 {
@@ -65,147 +35,6 @@ void loss_sum(const struct loss_units *u, struct loss_totals *t)
         t->tokens += u->v[i].tokens;
         t->bytes = t->bytes < 0 || u->v[i].bytes < 0 ? -1 : t->bytes + u->v[i].bytes;
     }
-}
-
-/* ---- passes --------------------------------------------------------------------------------- */
-
-int64_t loss_rows(int64_t context)
-{
-    return context < POSITIONS ? POSITIONS / context : 1;
-}
-
-static void pass_init(struct pass *p, struct gpt2 *m, int64_t most, struct loss_units *units)
-{
-    int64_t batch = loss_rows(gpt2_config(m)->context);
-    *p = (struct pass){.m = m, .batch = batch, .most = most, .units = units, .world = 1};
-    if (units->meet) {
-        p->rank = units->meet->rank;
-        p->world = units->meet->world;
-    }
-    p->nq = (most + PAD - 1) / PAD;
-    p->q = mem_array((size_t)p->nq, sizeof *p->q);
-    p->loss = mem_array((size_t)batch, (size_t)most * sizeof *p->loss);
-}
-
-static void pass_release(struct pass *p)
-{
-    for (int64_t i = 0; i < p->nq; i++) {
-        free(p->q[i].x);
-        free(p->q[i].y);
-        free(p->q[i].row);
-    }
-    free(p->q);
-    free(p->sum);
-    free(p->loss);
-}
-
-static int flush(struct pass *p, struct queue *q, struct err *e)
-{
-    if (!q->rows)
-        return 0;
-    for (int64_t i = q->rows * q->T; i < p->batch * q->T; i++) {
-        q->x[i] = 0;
-        q->y[i] = -1;
-    }
-    if (gpt2_losses(p->m, q->x, q->y, p->batch, q->T, p->loss, e))
-        return -1;
-    for (int64_t b = 0; b < q->rows; b++) {
-        struct row_sum *r = &p->sum[q->row[b]];
-        double sum = 0, end = 0;
-        int64_t counted = 0;
-        for (int64_t t = 0; t < q->T; t++) {
-            if (q->y[b * q->T + t] < 0)
-                continue;
-            *(t == r->end ? &end : &sum) += p->loss[b * q->T + t];
-            counted++;
-        }
-        if (!isfinite(sum) || !isfinite(end))
-            return err_set(e, "%.*s: its loss is not finite", STR_ARG(p->units->v[r->unit].id));
-        r->nats = sum;
-        r->nats_end = end;
-        p->done += (double)counted;
-    }
-    q->rows = 0;
-    if (p->progress)
-        progress_set(p->progress, p->done * p->world, NULL); /* the others are as far */
-    return interrupt_raised() ? err_code(e, EXIT_INCOMPLETE, "interrupted") : 0;
-}
-
-/* The rank that computes a row: as many rows in a row as a pass takes. */
-static int owner_of(const struct pass *p, size_t row)
-{
-    return (int)(row / (size_t)p->batch % (size_t)p->world);
-}
-
-/* Every rank gets the sums of all rows. */
-static int exchange(struct pass *p, struct err *e)
-{
-    size_t n = p->nsums;
-    if (p->world == 1 || !n)
-        return 0;
-    double *mine = mem_array(2 * n, sizeof *mine);
-    double *all = mem_array(2 * n * (size_t)p->world, sizeof *all);
-    for (size_t i = 0; i < n; i++) {
-        mine[2 * i] = p->sum[i].nats;
-        mine[2 * i + 1] = p->sum[i].nats_end;
-    }
-    int rc = rendezvous_gather(p->units->meet, mine, 2 * n * sizeof *mine, all, e);
-    for (size_t i = 0; i < n && !rc; i++) {
-        const double *got = all + 2 * ((size_t)owner_of(p, i) * n + i);
-        p->sum[i].nats = got[0];
-        p->sum[i].nats_end = got[1];
-    }
-    free(mine);
-    free(all);
-    return rc;
-}
-
-/* Queues n positions: x[n], targets y[n] with those before `from` not counted and the one at `end`
- * (-1: none) summed apart. */
-static int row_add(struct pass *p, size_t unit, const int32_t *x, const int32_t *y, int64_t n,
-                   int64_t from, int64_t end, struct err *e)
-{
-    struct queue *q = &p->q[(n + PAD - 1) / PAD - 1];
-    if (!q->x) {
-        int64_t T = (q - p->q + 1) * PAD;
-        q->T = T < p->most ? T : p->most;
-        q->x = mem_array((size_t)p->batch, (size_t)q->T * sizeof *q->x);
-        q->y = mem_array((size_t)p->batch, (size_t)q->T * sizeof *q->y);
-        q->row = mem_array((size_t)p->batch, sizeof *q->row);
-    }
-    int32_t *qx = q->x + q->rows * q->T, *qy = q->y + q->rows * q->T;
-    for (int64_t t = 0; t < q->T; t++) {
-        qx[t] = t < n ? x[t] : 0;
-        qy[t] = t >= from && t < n ? y[t] : -1;
-    }
-    if (p->nsums == p->sums_cap) {
-        p->sums_cap = p->sums_cap ? 2 * p->sums_cap : 256;
-        p->sum = mem_grow(p->sum, p->sums_cap * sizeof *p->sum);
-    }
-    p->sum[p->nsums] = (struct row_sum){.unit = unit, .end = end};
-    if (owner_of(p, p->nsums) != p->rank) {
-        p->nsums++;
-        return 0;
-    }
-    q->row[q->rows++] = p->nsums++;
-    return q->rows == p->batch ? flush(p, q, e) : 0;
-}
-
-/* Runs what still waits and gives the units their sums. */
-static int flush_all(struct pass *p, struct err *e)
-{
-    for (int64_t i = p->nq; i-- > 0;)
-        if (p->q[i].x && flush(p, &p->q[i], e))
-            return -1;
-    if (exchange(p, e))
-        return -1;
-    for (size_t i = 0; i < p->nsums; i++) {
-        struct loss_unit *u = &p->units->v[p->sum[i].unit];
-        u->nats += p->sum[i].nats;
-        if (p->sum[i].end >= 0)
-            u->nats_end = p->sum[i].nats_end;
-    }
-    return 0;
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
@@ -323,7 +152,8 @@ int loss_windows(struct gpt2 *m, const struct tokens *t, const struct loss_slice
         goto out;
     ids = mem_array((size_t)w.T + 1, sizeof *ids);
     pass_init(&p, m, w.T, out);
-    progress_begin(&bar, "loss", "tokens", (double)(w.end - w.start - 1), 0);
+    p.done = out->keep ? (double)out->keep->kept_tokens / p.world : 0;
+    progress_begin(&bar, "loss", "tokens", (double)(w.end - w.start - 1), p.done * p.world);
     p.progress = &bar;
     for (int64_t i = 0; i < w.n; i++) {
         int64_t at = w.start + i * w.S, n = w.end - 1 - at < w.T ? w.end - 1 - at : w.T;
@@ -334,10 +164,10 @@ int loss_windows(struct gpt2 *m, const struct tokens *t, const struct loss_slice
         u->id = str_printf(&out->arena, "w%06lld", (long long)i);
         u->tokens = n - from;
         u->bytes = bytes_of(&t->info.token_bytes, ids + 1 + from, n - from);
-        if (row_add(&p, out->n - 1, ids, ids + 1, n, from, -1, e))
+        if (pass_row(&p, out->n - 1, ids, ids + 1, n, from, -1, e))
             goto end;
     }
-    rc = flush_all(&p, e);
+    rc = pass_finish(&p, e);
 end:
     progress_end(&bar);
     if (rc == 0) {
@@ -362,7 +192,7 @@ static int document_add(struct pass *p, size_t unit, const int32_t *ids, int64_t
         int64_t n = targets - at < T ? targets - at : T;
         int64_t from = counted - at;
         counted = at + n;
-        if (row_add(p, unit, ids + at, ids + at + 1, n, from, counted == targets ? n - 1 : -1, e))
+        if (pass_row(p, unit, ids + at, ids + at + 1, n, from, counted == targets ? n - 1 : -1, e))
             return -1;
     }
     return 0;
@@ -394,7 +224,7 @@ int loss_documents(struct gpt2 *m, int32_t eot, loss_doc_fn *next, void *ctx,
         }
     }
     if (rc == 0)
-        rc = flush_all(&p, e);
+        rc = pass_finish(&p, e);
     if (rc == 0)
         loss_sum(out, totals);
     pass_release(&p);

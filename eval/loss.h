@@ -20,6 +20,7 @@
  * has the same bits for any --batch (which is not even asked for) and any number of threads.
  * Ranks take whole passes in turn and then tell each other the sums of their rows, which are added to
  * the units on every rank in the same order: no bit depends on the number of ranks.
+ * Sequences that are done are kept, see eval/loss_keep.h.
  * Padding is never a target. A loss that is not finite is an error that names the unit.
  */
 #ifndef EVAL_LOSS_H
@@ -34,12 +35,15 @@
 #include "trainer/gpt2.h"
 #include "trainer/rendezvous.h"
 
+struct loss_keep; /* eval/loss_keep.h */
+
 /* Units in order; strings and v live in the arena. */
 struct loss_units {
     struct loss_unit *v;
     size_t n, cap;
     struct arena arena;
     struct rendezvous *meet; /* set before: ranks that share the work and all get all; NULL: one */
+    struct loss_keep *keep;  /* set before: where sequences are kept; NULL: nowhere */
 };
 void loss_units_release(struct loss_units *u);
 

@@ -10,6 +10,7 @@
 #include "eval/documents.h"
 #include "eval/local.h"
 #include "eval/loss.h"
+#include "eval/loss_keep.h"
 #include "formats/checkpoint.h"
 #include "formats/manifest.h"
 #include "formats/record.h"
@@ -50,6 +51,20 @@ static void put_text(struct json *o, const char *key, struct str v)
 static bool writes(const struct eval_job *j)
 {
     return !j->meet || j->meet->rank == 0;
+}
+
+/* Where this loss keeps what is done: everything that decides a sequence's value names it. vocab: the
+ * vocabulary's hash where it is no input of the stage; a vocabulary may lie in the checkpoint's folder. */
+static int keep_open(struct loss_keep *k, const struct eval_job *j, const struct stage *st,
+                     const struct local_model *l, const char *vocab, struct err *e)
+{
+    struct buf id = {0};
+    buf_adds(&id, buf_str(&st->key_text));
+    buf_printf(&id, "backend %s\nprecision %s\nvocab %s\n", l->backend.ops->name, l->precision,
+               vocab);
+    int rc = loss_keep_open(k, j->out, buf_str(&id), j->meet, e);
+    buf_release(&id);
+    return rc;
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
@@ -125,7 +140,8 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
 {
     struct local_model l = {0};
     struct tokens t = {0};
-    struct loss_units u = {.meet = j->meet};
+    struct loss_keep keep = {0};
+    struct loss_units u = {.meet = j->meet, .keep = &keep};
     struct loss_totals totals;
     struct local_options lo = {.backend = j->backend,
                                .threads = j->threads,
@@ -141,7 +157,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
                            .window = j->window ? j->window : l.config.context,
                            .stride = j->stride,
                            .eot = t.info.eot};
-    if (loss_windows(l.m, &t, &s, &u, &totals, e))
+    if (keep_open(&keep, j, st, &l, "", e) || loss_windows(l.m, &t, &s, &u, &totals, e))
         goto out;
     if (!writes(j)) {
         rc = 0;
@@ -158,6 +174,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
             u.n, (long long)s.window, (long long)totals.documents);
     rc = 0;
 out:
+    rc = loss_keep_close(&keep, rc, e);
     loss_units_release(&u);
     tokens_close(&t);
     local_close(&l);
@@ -283,7 +300,8 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
 {
     struct local_model l = {0};
     struct vocab v = {0};
-    struct documents_result r = {.units.meet = j->meet};
+    struct loss_keep keep = {0};
+    struct documents_result r = {.units = {.meet = j->meet, .keep = &keep}};
     struct local_options lo = {.backend = j->backend,
                                .threads = j->threads,
                                .rows = loss_rows,
@@ -292,6 +310,7 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
     struct str path = str_z(j->items);
     int rc = -1;
     if (local_open(&l, j->model, &lo, e) || local_vocab(&l, j->vocab, &v, e) ||
+        keep_open(&keep, j, st, &l, v.hash, e) ||
         documents_run(&l, &v, (struct strs){&path, 1}, &r, e))
         goto out;
     if (!writes(j)) {
@@ -306,6 +325,7 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
     documents_line(&r, to);
     rc = 0;
 out:
+    rc = loss_keep_close(&keep, rc, e);
     documents_release(&r);
     vocab_release(&v);
     local_close(&l);

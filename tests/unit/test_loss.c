@@ -4,6 +4,7 @@
 #include "eval/loss.h"
 
 #include "base/file.h"
+#include "eval/loss_keep.h"
 #include "tests/tap.h"
 #include "tests/toy.h"
 
@@ -289,6 +290,80 @@ static void test_numbers(void)
     toy_close(&m);
 }
 
+/* ---- what is kept --------------------------------------------------------------------------- */
+
+static void count_pass(void *ctx, const char *name, const struct tensor *t)
+{
+    (void)t;
+    *(int *)ctx += strcmp(name, "embed") == 0;
+}
+
+/* Runs over what lies beside `out` under this identity; *passes: through the model. */
+static int run_kept(struct toy *m, const struct tokens *t, const char *out, const char *identity,
+                    struct loss_units *u, int *passes, struct err *e)
+{
+    struct loss_keep keep;
+    struct loss_totals s;
+    struct loss_slice slice = {.window = TOY_T, .eot = EOT};
+    *u = (struct loss_units){.keep = &keep};
+    *passes = 0;
+    gpt2_watch(m->m, count_pass, passes);
+    int rc = loss_keep_open(&keep, out, str_z(identity), NULL, e);
+    rc = rc ? rc : loss_windows(m->m, t, &slice, u, &s, e);
+    return loss_keep_close(&keep, rc, e);
+}
+
+/* Writes what a killed run would have left: rows [0, n), each with nats 1000 + its number. */
+static int plant(const char *out, const char *identity, int n, struct err *e)
+{
+    struct loss_keep keep;
+    struct arena a = {0};
+    int rc = loss_keep_open(&keep, out, str_z(identity), NULL, e);
+    for (int i = 0; i < n && !rc; i++) {
+        struct loss_row r = {.unit = str_printf(&a, "w%06d", i), .row = i, .tokens = 8};
+        r.nats = 1000 + i;
+        rc = loss_keep_add(&keep, &r, e);
+    }
+    arena_release(&a);
+    loss_keep_close(&keep, -1, e);
+    return rc;
+}
+
+static void test_kept(void)
+{
+    struct toy m;
+    struct tokens t;
+    struct err e = {0};
+    struct loss_units u = {0}, whole = {0};
+    char out[400];
+    int passes, all;
+    make_ids(N, (const int[]){0, 30, 31, 60, -1});
+    snprintf(out, sizeof out, "%s/kept", tap_tmp());
+    CHECK(!toy_open(&m, loss_rows(TOY_T), 1, false, 1.5, &e) && !make_shards(ids, N, &t, &e),
+          "toy opens %s", e.msg);
+    CHECK(!run_kept(&m, &t, out, "a", &whole, &all, &e) && all == 1 &&
+              near_all(&m, &whole, 0, TOY_T, N),
+          "13 windows are one pass");
+    CHECK(!plant(out, "a", 12, &e) && !run_kept(&m, &t, out, "a", &u, &passes, &e) && passes == 1 &&
+              near_all(&m, &u, 0, TOY_T, N),
+          "a pass of which a window is missing is computed whole: %s", e.msg);
+    loss_units_release(&u);
+    CHECK(!plant(out, "a", 13, &e) && !run_kept(&m, &t, out, "a", &u, &passes, &e) && passes == 0 &&
+              u.v[12].nats == 1012 && u.v[0].nats == 1000,
+          "one that is kept is not computed again");
+    loss_units_release(&u);
+    CHECK(!run_kept(&m, &t, out, "a", &u, &passes, &e) && passes == 1,
+          "and is gone when the result was there");
+    loss_units_release(&u);
+    CHECK(!plant(out, "b", 13, &e) && !run_kept(&m, &t, out, "a", &u, &passes, &e) && passes == 1 &&
+              near_all(&m, &u, 0, TOY_T, N),
+          "what was kept for another identity is not taken");
+    loss_units_release(&u);
+    loss_units_release(&whole);
+    tokens_close(&t);
+    toy_close(&m);
+}
+
 /* ---- documents ------------------------------------------------------------------------------ */
 
 struct feed {
@@ -427,6 +502,7 @@ int main(void)
     test_independent();
     test_blocks();
     test_numbers();
+    test_kept();
     test_documents();
     test_oracle();
     file_remove_tree(tap_tmp(), &(struct err){0});
