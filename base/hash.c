@@ -29,6 +29,13 @@ void sha256_add(struct sha256 *h, const void *p, size_t n)
     EVP_DigestUpdate(h->ctx, p, n);
 }
 
+void sha256_part(struct sha256 *h, struct str s)
+{
+    uint64_t n = s.n;
+    sha256_add(h, &n, sizeof n);
+    sha256_add(h, s.p, s.n);
+}
+
 void sha256_end(struct sha256 *h, unsigned char out[32])
 {
     EVP_DigestFinal_ex(h->ctx, out, NULL);

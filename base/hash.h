@@ -20,6 +20,8 @@ struct sha256 {
 
 void sha256_begin(struct sha256 *h);
 void sha256_add(struct sha256 *h, const void *p, size_t n);
+/* A text with its length before it, so that two texts in a row are no third one. */
+void sha256_part(struct sha256 *h, struct str s);
 void sha256_end(struct sha256 *h, unsigned char out[32]); /* releases */
 void sha256_end_hex(struct sha256 *h, char hex[SHA256_HEX]);
 void sha256_hex(struct str s, char hex[SHA256_HEX]);

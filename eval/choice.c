@@ -8,93 +8,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "formats/choice.h"
 #include "formats/index.h"
 #include "formats/record.h"
 
 #define SYNC_EVERY 0.1 /* seconds between two fdatasyncs of the journal */
-
-/* ---- few-shot ------------------------------------------------------------------------------- */
-
-static int draw(const struct items *pool, const struct item *it, int64_t shots, int64_t seed,
-                size_t *out, struct err *e)
-{
-    uint64_t key = sha256_u64(it->id);
-    struct rng r = rng_make((uint64_t)seed, "shots", key);
-    int64_t have = 0;
-    if ((int64_t)pool->n < shots + 1)
-        return err_set(e, "%lld shots want more than %zu rows", (long long)shots, pool->n);
-    while (have < shots) {
-        size_t k = (size_t)rng_below(&r, pool->n);
-        bool taken = str_eq(pool->v[k].id, it->id) &&
-                     str_eq(choice_context(&pool->v[k], 0), choice_context(it, 0));
-        for (int64_t i = 0; i < have; i++)
-            taken = taken || out[i] == k;
-        if (taken)
-            continue;
-        if (pool->v[k].gold < 0)
-            return err_set(e, "row %.*s has no right choice to show", STR_ARG(pool->v[k].id));
-        out[have++] = k;
-    }
-    return 0;
-}
-
-int choice_shots(struct items *x, const struct items *pool, const struct task *t, int64_t shots,
-                 int64_t seed, struct err *e)
-{
-    size_t *at = mem_array((size_t)shots + 1, sizeof *at);
-    struct buf b = {0};
-    struct strs *fresh = arena_array(&x->arena, x->n, sizeof *fresh);
-    int rc = 0;
-    for (size_t i = 0; i < x->n && !rc; i++) {
-        const struct item *it = &x->v[i];
-        rc = draw(pool, it, shots, seed, at, e);
-        buf_cut(&b, 0);
-        buf_adds(&b, t->description);
-        for (int64_t k = 0; k < shots && !rc; k++) {
-            const struct item *s = &pool->v[at[k]];
-            buf_adds(&b, choice_context(s, (size_t)s->gold));
-            buf_adds(&b, s->delimiter);
-            buf_adds(&b, s->choices.v[s->gold]);
-            buf_adds(&b, t->shot_separator);
-        }
-        fresh[i] = (struct strs){arena_array(&x->arena, it->contexts.n, sizeof(struct str)),
-                                 it->contexts.n};
-        for (size_t c = 0; c < it->contexts.n; c++)
-            fresh[i].v[c] = str_printf(&x->arena, "%.*s%.*s", (int)b.n, b.p ? b.p : "",
-                                       STR_ARG(it->contexts.v[c]));
-    }
-    for (size_t i = 0; i < x->n && !rc; i++) /* only now: the pool may be x */
-        x->v[i].contexts = fresh[i];
-    buf_release(&b);
-    free(at);
-    return rc;
-}
-
-static void part(struct sha256 *h, struct str s)
-{
-    uint64_t n = s.n;
-    sha256_add(h, &n, sizeof n);
-    sha256_add(h, s.p, s.n);
-}
-
-void choice_hash(const struct items *x, char hex[SHA256_HEX])
-{
-    struct sha256 h;
-    sha256_begin(&h);
-    for (size_t i = 0; i < x->n; i++) {
-        const struct item *it = &x->v[i];
-        part(&h, it->id);
-        for (size_t k = 0; k < it->contexts.n; k++)
-            part(&h, it->contexts.v[k]);
-        part(&h, it->delimiter);
-        for (size_t k = 0; k < it->choices.n; k++)
-            part(&h, it->choices.v[k]);
-        sha256_add(&h, &it->gold, sizeof it->gold);
-    }
-    sha256_end_hex(&h, hex);
-}
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
@@ -182,9 +100,9 @@ static void journal_key(const struct model *m, const struct asker *k, char hex[S
     char items[SHA256_HEX];
     choice_hash(k->x, items);
     sha256_begin(&h);
-    part(&h, str_z(m->ops->identity(m)));
-    part(&h, str_z(items));
-    part(&h, str_z(k->apart ? "apart" : "joined"));
+    sha256_part(&h, str_z(m->ops->identity(m)));
+    sha256_part(&h, str_z(items));
+    sha256_part(&h, str_z(k->apart ? "apart" : "joined"));
     sha256_end_hex(&h, hex);
 }
 
@@ -269,7 +187,28 @@ static size_t gold_of(const struct item *it)
     return it->choices.n == 1 && it->gold < 0 ? 0 : (size_t)it->gold;
 }
 
-static void grade(const struct item *it, const struct response *r, struct choice_counts *c)
+/* What is taken where nothing is known to be right: counted, and said in the response's detail. */
+static void note_taken(const struct item *it, struct response *r, struct choice_counts *c,
+                       struct arena *a)
+{
+    struct buf b = {0};
+    c->unknown++;
+    for (int k = 0; k < CHOICE_NORMS; k++) {
+        struct choice_pick p;
+        choice_pick(it, r, (enum choice_norm)k, &p);
+        if (p.first < 0)
+            continue;
+        c->taken[k][p.first < CHOICE_TAKEN ? p.first : CHOICE_TAKEN - 1]++;
+        buf_printf(&b, "%s%lld by %s", b.n ? ", " : "takes choice ", (long long)p.first,
+                   choice_metrics[k]);
+    }
+    if (b.n)
+        r->detail = str_copy(a, buf_str(&b));
+    buf_release(&b);
+}
+
+static void grade(const struct item *it, struct response *r, struct choice_counts *c,
+                  struct arena *a)
 {
     bool valid = true;
     size_t gold = gold_of(it);
@@ -278,8 +217,10 @@ static void grade(const struct item *it, const struct response *r, struct choice
         c->tokens += r->choice_tokens.v[i];
     }
     c->invalid += !valid;
-    if (gold >= it->choices.n)
+    if (gold >= it->choices.n) {
+        note_taken(it, r, c, a);
         return;
+    }
     c->graded++;
     c->gradable++;
     for (int k = 0; k < CHOICE_NORMS; k++) {
@@ -297,16 +238,15 @@ static void grade(const struct item *it, const struct response *r, struct choice
     }
 }
 
-static int check(const struct model *m, const struct asker *k, struct choice_counts *c,
-                 struct err *e)
+static int check(const struct model *m, struct asker *k, struct choice_counts *c, struct err *e)
 {
     for (size_t i = 0; i < k->x->n; i++) {
         const struct item *it = &k->x->v[i];
-        const struct response *r = &k->got[i];
+        struct response *r = &k->got[i];
         c->items++;
         c->continuations += (int64_t)it->choices.n;
         if (r->finish != FINISH_ERROR) {
-            grade(it, r, c);
+            grade(it, r, c, &k->arena);
             continue;
         }
         failed_add(&c->failed, it->id, r->detail, r->final || !m->ops->remote);

@@ -17,6 +17,8 @@
 #include "formats/item.h"
 #include "formats/task.h"
 
+enum { CHOICE_TAKEN = 26 }; /* the last counts all from there on */
+
 struct choice_counts {
     int64_t items, continuations, tokens;
     int64_t kept;         /* items answered by a run before this one */
@@ -24,9 +26,12 @@ struct choice_counts {
     int64_t tied, graded; /* graded: items whose right choice is known */
     double sum[4];        /* of worth, by enum choice_norm, over graded valid items */
     int64_t valid[4];
-    int64_t gradable;     /* graded, and failed ones whose right choice is known */
-    struct failed failed; /* FINISH_ERROR */
-    double greedy, nats;  /* sums of the right choice's, over graded valid items */
+    int64_t gradable; /* graded, and failed ones whose right choice is known */
+    int64_t unknown;  /* answered items whose right choice is not known */
+    int64_t taken[4]
+                 [CHOICE_TAKEN]; /* of those: which (of tied ones the first), by enum choice_norm */
+    struct failed failed;        /* FINISH_ERROR */
+    double greedy, nats;         /* sums of the right choice's, over graded valid items */
 };
 
 /* Puts shots before the contexts of x, in x's arena. pool: rows to draw from, may be x itself as it

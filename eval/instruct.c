@@ -40,13 +40,6 @@ uint64_t instruct_seed(int64_t seed, struct str id)
 
 /* ---- the journal ---------------------------------------------------------------------------- */
 
-static void part(struct sha256 *h, struct str s)
-{
-    uint64_t n = s.n;
-    sha256_add(h, &n, sizeof n);
-    sha256_add(h, s.p, s.n);
-}
-
 /* What an answer depends on. Doubles go in as text with all digits. */
 static void journal_key(const struct model *m, const struct asker *k, char hex[SHA256_HEX])
 {
@@ -58,16 +51,16 @@ static void journal_key(const struct model *m, const struct asker *k, char hex[S
     if (o->min_p > 0 || (o->repeat > 0 && o->repeat != 1))
         buf_printf(&b, " %.17g %.17g", o->min_p, o->repeat);
     sha256_begin(&h);
-    part(&h, str_z(m->ops->identity(m)));
-    part(&h, str_z(o->template_->hash));
-    part(&h, buf_str(&b));
+    sha256_part(&h, str_z(m->ops->identity(m)));
+    sha256_part(&h, str_z(o->template_->hash));
+    sha256_part(&h, buf_str(&b));
     for (size_t i = 0; i < o->stop.n; i++)
-        part(&h, o->stop.v[i]);
+        sha256_part(&h, o->stop.v[i]);
     for (size_t i = 0; i < k->items->n; i++) {
         const struct item *it = &k->items->v[i];
-        part(&h, it->id);
-        part(&h, it->instruction);
-        part(&h, it->input);
+        sha256_part(&h, it->id);
+        sha256_part(&h, it->instruction);
+        sha256_part(&h, it->input);
     }
     sha256_end_hex(&h, hex);
     buf_release(&b);

@@ -30,6 +30,22 @@ static void bounds(struct stage *st, const char *name, double sum, int64_t missi
     stage_fact(st, key, o);
 }
 
+/* {"acc": [times choice 0 was taken, choice 1, ...], ...} of items whose right choice is not known. */
+static struct json *taken(const struct choice_counts *c)
+{
+    struct json *all = json_obj();
+    for (int k = 0; k < CHOICE_NORMS; k++) {
+        struct json *a = json_arr();
+        int n = CHOICE_TAKEN;
+        while (n && !c->taken[k][n - 1])
+            n--;
+        for (int i = 0; i < n; i++)
+            json_push(a, json_of_int(c->taken[k][i]));
+        json_put(all, choice_metrics[k], a);
+    }
+    return all;
+}
+
 static void facts(struct stage *st, const struct eval_job *j, const struct model *m,
                   const struct items *x, const struct task *t, struct choice_counts *c)
 {
@@ -56,8 +72,25 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
         share(st, choice_metrics[k], c->sum[k], c->valid[k]);
     for (int k = 0; k < CHOICE_NORMS; k++)
         bounds(st, choice_metrics[k], c->sum[k], c->gradable - c->valid[k], c->gradable);
+    if (c->unknown)
+        stage_fact(st, "taken", taken(c));
     share(st, "acc_greedy", c->greedy, c->graded - c->invalid);
     share(st, "nats_answer", c->nats, c->graded - c->invalid);
+}
+
+/* What was taken by the task's own norm, and that nothing is right or wrong. */
+static void say_taken(const struct task *t, const struct choice_counts *c, FILE *to)
+{
+    int norm = CHOICE_SUM;
+    for (int k = 0; k < CHOICE_NORMS; k++)
+        norm = str_eqz(t->metric, choice_metrics[k]) ? k : norm;
+    fprintf(to, " taken by %s:", choice_metrics[norm]);
+    for (int i = 0, n = 0; i < CHOICE_TAKEN; i++)
+        if (c->taken[norm][i])
+            fprintf(to, "%s choice %d%s %lld times", n++ ? "," : "", i,
+                    i + 1 == CHOICE_TAKEN ? " or later" : "", (long long)c->taken[norm][i]);
+    fprintf(to, "; %lld %s no right choice, so %s not scored;", (long long)c->unknown,
+            c->unknown == 1 ? "item has" : "items have", c->unknown == 1 ? "it is" : "they are");
 }
 
 static void say(const struct task *t, const struct choice_counts *c, FILE *to)
@@ -71,6 +104,8 @@ static void say(const struct task *t, const struct choice_counts *c, FILE *to)
     if (n > 0 && c->continuations == c->items)
         fprintf(to, " acc_greedy %.4f, ppl_answer %.4f;", c->greedy / (double)n,
                 exp(c->nats / (double)n));
+    if (c->unknown)
+        say_taken(t, c, to);
     fprintf(to, " %lld items", (long long)c->items);
     if (c->tied)
         fprintf(to, ", %lld tied", (long long)c->tied);

@@ -45,8 +45,10 @@ void choice_pick(const struct item *it, const struct response *r, enum choice_no
             out->why = "a log-probability is not a number";
         else if (!(length > 0))
             out->why = "a choice has no length to divide by";
-        if (out->why)
+        if (out->why) {
+            out->first = -1;
             return;
+        }
         double v = sum / length;
         if (v > best || out->first < 0) {
             out->first = (int64_t)i;

@@ -15,9 +15,9 @@ enum choice_norm { CHOICE_SUM, CHOICE_CHAR, CHOICE_BYTE, CHOICE_TOKEN, CHOICE_NO
 extern const char *const choice_metrics[]; /* "acc", "acc_norm_char", ...; NULL-ended */
 
 struct choice_pick {
-    int64_t first, tied; /* the first of `tied` at the top */
+    int64_t first, tied; /* the first of `tied` at the top; -1: none is taken */
     double worth;        /* of the gold one: 1/tied if it is among them, else 0 */
-    const char *why;     /* NULL; else why there is none (static text) */
+    const char *why;     /* NULL; else why there is no worth (static text) */
 };
 void choice_pick(const struct item *it, const struct response *r, enum choice_norm norm,
                  struct choice_pick *out);

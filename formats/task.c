@@ -99,6 +99,11 @@ static int check_metric(struct str metric, struct err *e)
                     STR_ARG(metric));
 }
 
+bool task_has_gold(const struct task *t)
+{
+    return t->gold.n || (takes_one(t->metric) && t->choices.n == 1);
+}
+
 static int check(struct task *t, struct arena *a, struct err *e)
 {
     bool choice = t->kind == TASK_KIND_CHOICE;
@@ -216,6 +221,9 @@ static int choice_row(const struct task *t, const struct json *row, struct item 
                        "it has one choice, \"%.*s\": %.*s wants two or more to choose from (is "
                        "choices a list?)",
                        STR_ARG(it->choices.v[0]), STR_ARG(t->metric));
+    if (it->choices.n > 1 && !t->gold.n && takes_one(t->metric))
+        return err_set(e, "it has %zu choices and the task no gold: %.*s is that of the right one",
+                       it->choices.n, STR_ARG(t->metric));
     for (size_t i = 0; i < it->contexts.n; i++)
         it->contexts.v[i] = template_filter(it->contexts.v[i], t->clean, a);
     it->delimiter = t->delimiter;

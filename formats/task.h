@@ -45,6 +45,8 @@ extern const struct schema task_schema;
 /* name: a path, or a task of the tool ("piqa"): tasks/NAME.ini or pipelines/tasks/NAME.ini beside or
  * one folder above the tool. Templates are checked. */
 int task_load(struct task *t, const char *name, struct arena *a, struct err *e);
+/* Whether it says which choice is right; else what is taken is counted and nothing is scored. */
+bool task_has_gold(const struct task *t);
 /* Rows of .jsonl (also compressed) or .json become items; a row that does not fit is an error with
  * its place. Ids are unique: without an id template, the row's number from 0. */
 int task_items(const struct task *t, const char *path, struct items *x, struct err *e);

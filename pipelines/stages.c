@@ -415,8 +415,15 @@ static void generate_rules(struct maker *m, struct answers t, const char *const 
 static int task_there(const struct maker *m, struct str task, struct str rows, struct err *e)
 {
     struct task t;
-    if (!memchr(task.p, '$', task.n) && task_load(&t, str_dup(m->a, task), m->a, e))
+    bool loaded = !memchr(task.p, '$', task.n);
+    if (loaded && task_load(&t, str_dup(m->a, task), m->a, e))
         return err_wrap(e, "run %s: eval.tasks", m->in->name);
+    if (loaded && t.kind == TASK_KIND_CHOICE && !task_has_gold(&t))
+        return err_code(e, EXIT_USAGE,
+                        "run %s: eval.tasks: %s has no gold, so nothing of it can be scored; leave "
+                        "it out and ask it with `assay eval --task choice`, which counts what is "
+                        "taken",
+                        m->in->name, t.path);
     if (!memchr(rows.p, '$', rows.n) && !file_exists(str_dup(m->a, rows)))
         return err_code(e, EXIT_USAGE, "run %s: eval.tasks: the rows of %.*s, %.*s, are not there",
                         m->in->name, STR_ARG(task), STR_ARG(rows));

@@ -87,7 +87,7 @@ static int check_responses(const struct scorer *s, const struct items *items,
                          STR_ARG(responses->v[i].item), items->n);
     map_release(&ids);
     for (size_t i = 0; i < responses->n && !rc && !s->choices; i++)
-        if (responses->v[i].choice_logprob.n && !responses->v[i].text.n)
+        if (responses->v[i].choice_logprob.n)
             rc = err_set(e,
                          "the response for item \"%.*s\" is no text but log-probabilities of "
                          "choices, which %s does not read; take --scorer choice",
@@ -95,11 +95,23 @@ static int check_responses(const struct scorer *s, const struct items *items,
     return rc;
 }
 
+/* Scorers of choices want to be told the right one, of some item at least; of a lone one it is that. */
+static int check_gold(const struct scorer *s, const struct items *items, struct err *e)
+{
+    for (size_t i = 0; i < items->n; i++)
+        if (!s->choices || items->v[i].gold >= 0 || items->v[i].choices.n < 2)
+            return 0;
+    return err_set(e,
+                   "none of the %zu items says which choice is right, so %s can't score them; give "
+                   "the items a \"gold\" (a task file's gold)",
+                   items->n, s->name);
+}
+
 int score_all(const struct scorer *s, const struct items *items, const struct responses *responses,
               struct score *v, struct score_counts *n, struct arena *a, struct err *e)
 {
     *n = (struct score_counts){0};
-    if (check_responses(s, items, responses, e))
+    if (check_responses(s, items, responses, e) || check_gold(s, items, e))
         return -1;
     for (size_t i = 0; i < items->n; i++) {
         const struct response *r = responses_find(responses, items->v[i].id);

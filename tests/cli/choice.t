@@ -89,6 +89,24 @@ mkdir "$tmp/elsewhere"
 fails 2 'must lie in the folder of --out' choice copa "$tmp/copa.jsonl" "$tmp/elsewhere/x.msgpack" --items-out "$tmp/x.items.msgpack"
 result $? "another folder too"
 
+# ---- rows whose right choice nobody said: what is taken is counted, nothing is scored
+printf '[task]\nprompt = {query}\nchoices = {choices}\nmetric = acc_norm_char\n' > "$tmp/open.ini"
+open_task() { "$ASSAY" eval --task choice --model "$tmp/m" --task-file "$tmp/open.ini" --items "$tmp/copa.jsonl" "$@"; }
+quiet open_task --out "$tmp/open.msgpack" --items-out "$tmp/open.items.msgpack"
+said=$(cat "$tmp/out")
+ok "it says what was taken, how often, and that nothing is scored: $said" \
+    grep -qE '^open: taken by acc_norm_char: choice 0 [0-9]+ times, choice 1 [0-9]+ times; 60 items have no right choice, so they are not scored; 60 items$' "$tmp/out"
+taken() { "$ASSAY" cat "$tmp/open.msgpack" | grep -c "\"detail\":\"takes choice .*$1 by $2[,\"]"; }
+is "$(grep -oE 'choice [01] [0-9]+' <<< "$said" | cut -d' ' -f3 | tr '\n' ' ')" "$(taken 0 acc_norm_char) $(taken 1 acc_norm_char) " "each item's record says which"
+is "$("$ASSAY" cat "$tmp/open.msgpack" | grep -o '"detail":"takes choice [01]' | grep -o '.$' | tr '\n' ' ')" \
+    "$("$ASSAY" cat "$tmp/copa.msgpack" | perl -ne '/"choice_logprob":\[([^,]+),([^\]]+)\]/ and print $2 > $1 ? "1 " : "0 "')" "the one with the largest log-probability"
+is "$(perl -0ne 'print join " ", /"taken": \{\s*"acc": \[\s*(\d+),\s*(\d+)/' "$tmp/open.msgpack.manifest.json")" "$(taken 0 acc) $(taken 1 acc)" "the manifest has the counts"
+ok "and no accuracy" sh -c "! grep -q '\"acc[a-z_]*\": [0-9]' '$tmp/open.msgpack.manifest.json'"
+fails 1 'none of the 60 items says which choice is right, so choice_char' "$ASSAY" score --scorer choice_char --items "$tmp/open.items.msgpack" --responses "$tmp/open.msgpack" --out "$tmp/x.msgpack"
+result $? "a scorer of choices refuses them by name"
+fails 1 'has 2 choices and the task no gold: acc_greedy' sh -c "sed -i s/acc_norm_char/acc_greedy/ '$tmp/open.ini'; '$ASSAY' eval --task choice --model '$tmp/m' --task-file '$tmp/open.ini' --items '$tmp/copa.jsonl' --out '$tmp/x.msgpack'"
+result $? "a metric of the right choice wants to know it"
+
 # ---- bad input
 head -2 "$tmp/copa.jsonl" > "$tmp/gold.jsonl"
 echo '{"query": "a", "choices": ["b", "c"], "gold": 2}' >> "$tmp/gold.jsonl"

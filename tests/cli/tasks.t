@@ -47,6 +47,10 @@ for bad in "capo=$tmp/data/rows.jsonl;task .capo.: neither a task file nor a tas
     ok "before anything runs it says: ${bad#*;}" grep -q "${bad#*;}" "$tmp/log"
     ok "and nothing ran" [ ! -e "$tmp/runs/typo/pretrain" ]
 done
+printf '[task]\nprompt = {query}\nchoices = {choices}\n' > "$tmp/data/open.ini"
+printf 'include = tiny.ini\n[eval]\ntasks = %s/data/open.ini=%s/data/rows.jsonl\n' "$tmp" "$tmp" > "$tmp/files/open.ini"
+go RUN=open
+ok "a task that says no right choice is refused before anything runs" sh -c "grep -q 'open.ini has no gold, so nothing of it can be scored' '$tmp/log' && ! test -e '$tmp/runs/open/pretrain'"
 touch "$tmp/data/rows.jsonl"
 before=$(sha256sum "$tmp/runs/tiny/eval/copa.msgpack.manifest.json")
 go RUN=tiny
