@@ -4,6 +4,8 @@
  * The backend owns the compute queue, comm its own. A collective takes the ticket of the compute
  * queue to start after and returns one of comm's queue for wait(), so overlap can be said. Nothing
  * returns an error: the first failure stays in c->fault, and sync() reports it with rank and host.
+ * comm_*() below are what is called: they look at the arguments once for all comms, the table's rows
+ * move what is left.
  * Sums are taken in rank order, so they are the same on every rank and every run. bf16 and f16 are
  * summed in f32 and rounded once. A rank that dies ends every collective: an implementation that
  * waits asks rendezvous_failed(c->meet) while it does.
@@ -56,5 +58,16 @@ struct comm {
 int comm_open(struct comm *c, const char *name, struct backend *b, struct rendezvous *meet,
               struct err *e);
 void comm_close(struct comm *c);
+
+/* The rows of the table behind checks. Behind a failure they queue nothing and return 0, a ticket
+ * that nobody waits for. */
+ticket comm_all_reduce(struct comm *c, struct tensor *t, ticket after);
+ticket comm_reduce_scatter(struct comm *c, struct tensor *part, const struct tensor *whole,
+                           ticket after);
+ticket comm_all_gather(struct comm *c, struct tensor *whole, const struct tensor *part,
+                       ticket after);
+ticket comm_broadcast(struct comm *c, struct tensor *t, int root, ticket after);
+void comm_wait(struct comm *c, ticket t);
+int comm_sync(struct comm *c, struct err *e);
 
 #endif

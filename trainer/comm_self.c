@@ -46,11 +46,9 @@ static ticket self_all_gather(struct comm *c, struct tensor *whole, const struct
 
 static ticket self_broadcast(struct comm *c, struct tensor *t, int root, ticket after)
 {
+    (void)c;
     (void)t;
-    if (root != 0 && !c->failed) {
-        c->failed = true;
-        err_set(&c->fault, "broadcast from rank %d, there is one rank", root);
-    }
+    (void)root;
     return after;
 }
 

@@ -1,4 +1,4 @@
-/* comms: the registry of ways in which ranks talk, see comm.h.
+/* comms: the registry of ways in which ranks talk, and what is asked of every collective, see comm.h.
  *
  * mpi and nccl live in shared objects (trainer/object.h): libassay_mpi.so, and libassay_cuda.so
  * beside its backend.
@@ -11,6 +11,7 @@
 #include "trainer/comm_shm.h"
 #include "trainer/mpi_object.h"
 #include "trainer/object.h"
+#include "trainer/tensor.h"
 
 static const struct comm_ops *load_mpi(struct err *e)
 {
@@ -91,4 +92,83 @@ void comm_close(struct comm *c)
     if (c->ops)
         c->ops->close(c);
     *c = (struct comm){0};
+}
+
+/* ---- collectives ---- */
+
+static bool refuse(struct comm *c, const struct err *why)
+{
+    c->fault = *why;
+    c->failed = true;
+    return false;
+}
+
+static bool sums(struct comm *c, const char *what, enum dtype type)
+{
+    struct err e = {0};
+    if (type == DTYPE_F32 || type == DTYPE_BF16 || type == DTYPE_F16)
+        return true;
+    err_set(&e, "%s: %s is not summed", what, dtype_name(type));
+    return refuse(c, &e);
+}
+
+static bool parts(struct comm *c, const char *what, const struct tensor *part,
+                  const struct tensor *whole)
+{
+    struct err e = {0};
+    int64_t p = tensor_count(part), w = tensor_count(whole);
+    const char *a = part->data, *b = whole->data;
+    size_t bytes = tensor_bytes(part);
+    bool own = a == b + bytes * (size_t)c->rank;
+    bool apart = a + bytes <= b || b + tensor_bytes(whole) <= a;
+    bool fits = w == p * c->world && part->type == whole->type;
+    if (fits && (own || apart))
+        return true;
+    err_set(&e, "%s: a part of %lld %s%s of a whole of %lld %s for %d ranks", what, (long long)p,
+            dtype_name(part->type), fits ? " at another rank's place" : "", (long long)w,
+            dtype_name(whole->type), c->world);
+    return refuse(c, &e);
+}
+
+ticket comm_all_reduce(struct comm *c, struct tensor *t, ticket after)
+{
+    bool fine = !c->failed && sums(c, "all_reduce", t->type);
+    return fine ? c->ops->all_reduce(c, t, after) : 0;
+}
+
+ticket comm_reduce_scatter(struct comm *c, struct tensor *part, const struct tensor *whole,
+                           ticket after)
+{
+    bool fine = !c->failed && sums(c, "reduce_scatter", part->type) &&
+                parts(c, "reduce_scatter", part, whole);
+    return fine ? c->ops->reduce_scatter(c, part, whole, after) : 0;
+}
+
+ticket comm_all_gather(struct comm *c, struct tensor *whole, const struct tensor *part,
+                       ticket after)
+{
+    bool fine = !c->failed && parts(c, "all_gather", part, whole);
+    return fine ? c->ops->all_gather(c, whole, part, after) : 0;
+}
+
+ticket comm_broadcast(struct comm *c, struct tensor *t, int root, ticket after)
+{
+    struct err e = {0};
+    if (c->failed)
+        return 0;
+    if (root >= 0 && root < c->world)
+        return c->ops->broadcast(c, t, root, after);
+    err_set(&e, "broadcast from rank %d, there are %d", root, c->world);
+    refuse(c, &e);
+    return 0;
+}
+
+void comm_wait(struct comm *c, ticket t)
+{
+    c->ops->wait(c, t);
+}
+
+int comm_sync(struct comm *c, struct err *e)
+{
+    return c->ops->sync(c, e);
 }

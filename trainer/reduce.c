@@ -93,9 +93,9 @@ static void on_ready(void *ctx, int64_t from)
         marked = true;
         struct tensor whole = bucket_view(g, &p), part = piece_view(g, p.at, p.n);
         if (gpt2_sharded(r->m))
-            r->last = r->c->ops->reduce_scatter(r->c, &part, &whole, after);
+            r->last = comm_reduce_scatter(r->c, &part, &whole, after);
         else
-            r->last = r->c->ops->all_reduce(r->c, &whole, after);
+            r->last = comm_all_reduce(r->c, &whole, after);
         r->left--;
     }
 }
@@ -120,10 +120,10 @@ static int on_share(void *ctx, struct err *e)
     for (int k = 0; k < r->buckets; k++) {
         struct reduce_piece p = piece(r, k);
         struct tensor whole = bucket_view(w, &p), part = piece_view(w, p.at, p.n);
-        last = r->c->ops->all_gather(r->c, &whole, &part, after);
+        last = comm_all_gather(r->c, &whole, &part, after);
     }
-    r->c->ops->wait(r->c, last);
-    return r->c->ops->sync(r->c, e);
+    comm_wait(r->c, last);
+    return comm_sync(r->c, e);
 }
 
 static int on_whole(void *ctx, const struct tensor *share, struct err *e)
@@ -134,10 +134,10 @@ static int on_whole(void *ctx, const struct tensor *share, struct err *e)
         struct reduce_piece p = piece(r, k);
         struct tensor whole = bucket_view(&r->m->g.flat, &p);
         struct tensor part = piece_view(share, p.home, p.n);
-        last = r->c->ops->all_gather(r->c, &whole, &part, after);
+        last = comm_all_gather(r->c, &whole, &part, after);
     }
-    r->c->ops->wait(r->c, last);
-    return r->c->ops->sync(r->c, e);
+    comm_wait(r->c, last);
+    return comm_sync(r->c, e);
 }
 
 struct reducer *reducer_new(struct gpt2 *m, struct comm *c)
@@ -169,8 +169,8 @@ int reducer_finish(struct reducer *r, struct err *e)
 {
     r->early = r->buckets - r->left;
     on_ready(r, 0); /* what backward did not tell: there was none */
-    r->c->ops->wait(r->c, r->last);
-    return r->c->ops->sync(r->c, e);
+    comm_wait(r->c, r->last);
+    return comm_sync(r->c, e);
 }
 
 int reducer_early(const struct reducer *r)
@@ -188,8 +188,8 @@ int reducer_buckets(const struct reducer *r)
 static int spread(struct reducer *r, const struct tensor *flat, struct err *e)
 {
     struct tensor t = *flat;
-    r->c->ops->wait(r->c, r->c->ops->broadcast(r->c, &t, 0, op_mark(r->m->b)));
-    return r->c->ops->sync(r->c, e);
+    comm_wait(r->c, comm_broadcast(r->c, &t, 0, op_mark(r->m->b)));
+    return comm_sync(r->c, e);
 }
 
 int reducer_weights(struct reducer *r, struct err *e)

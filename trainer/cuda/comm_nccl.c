@@ -192,34 +192,6 @@ static int nccl_type(enum dtype t)
     }
 }
 
-static bool sums(struct comm *c, const char *what, enum dtype type)
-{
-    struct err e = {0};
-    if (type == DTYPE_F32 || type == DTYPE_BF16 || type == DTYPE_F16)
-        return true;
-    err_set(&e, "%s: %s is not summed", what, dtype_name(type));
-    refuse(c, &e);
-    return false;
-}
-
-static bool parts(struct comm *c, const char *what, const struct tensor *part,
-                  const struct tensor *whole)
-{
-    struct err e = {0};
-    int64_t p = tensor_count(part), w = tensor_count(whole);
-    const char *a = part->data, *b = whole->data;
-    size_t bytes = tensor_bytes(part);
-    bool own = a == b + bytes * (size_t)c->rank;
-    bool apart = a + bytes <= b || b + tensor_bytes(whole) <= a;
-    if (p >= 0 && w == p * c->world && part->type == whole->type && (own || apart))
-        return true;
-    err_set(&e, "%s: a part of %lld %s %s of a whole of %lld %s for %d ranks", what, (long long)p,
-            dtype_name(part->type), own || apart ? "" : "at another rank's place", (long long)w,
-            dtype_name(whole->type), c->world);
-    refuse(c, &e);
-    return false;
-}
-
 /* The comm's stream behind the ticket, and what comes noted. False: nothing may be queued. */
 static bool begin(struct comm *c, enum what what, const struct tensor *t, int root, ticket after)
 {
@@ -249,7 +221,7 @@ static ticket end(struct comm *c, enum what what, int rc)
 static ticket nccl_all_reduce(struct comm *c, struct tensor *t, ticket after)
 {
     struct nccl *n = nccl_of(c);
-    if (!sums(c, "all_reduce", t->type) || !begin(c, ALL_REDUCE, t, 0, after))
+    if (!begin(c, ALL_REDUCE, t, 0, after))
         return n->queued;
     return end(c, ALL_REDUCE,
                n->api.all_reduce(t->data, t->data, (size_t)tensor_count(t), nccl_type(t->type),
@@ -260,8 +232,7 @@ static ticket nccl_reduce_scatter(struct comm *c, struct tensor *part, const str
                                   ticket after)
 {
     struct nccl *n = nccl_of(c);
-    if (!sums(c, "reduce_scatter", part->type) || !parts(c, "reduce_scatter", part, whole) ||
-        !begin(c, REDUCE_SCATTER, part, 0, after))
+    if (!begin(c, REDUCE_SCATTER, part, 0, after))
         return n->queued;
     return end(c, REDUCE_SCATTER,
                n->api.reduce_scatter(whole->data, part->data, (size_t)tensor_count(part),
@@ -272,7 +243,7 @@ static ticket nccl_all_gather(struct comm *c, struct tensor *whole, const struct
                               ticket after)
 {
     struct nccl *n = nccl_of(c);
-    if (!parts(c, "all_gather", part, whole) || !begin(c, ALL_GATHER, part, 0, after))
+    if (!begin(c, ALL_GATHER, part, 0, after))
         return n->queued;
     return end(c, ALL_GATHER,
                n->api.all_gather(part->data, whole->data, (size_t)tensor_count(part),
@@ -282,11 +253,6 @@ static ticket nccl_all_gather(struct comm *c, struct tensor *whole, const struct
 static ticket nccl_broadcast(struct comm *c, struct tensor *t, int root, ticket after)
 {
     struct nccl *n = nccl_of(c);
-    struct err e = {0};
-    if (root < 0 || root >= c->world) {
-        err_set(&e, "broadcast from rank %d, there are %d", root, c->world);
-        refuse(c, &e);
-    }
     if (!begin(c, BROADCAST, t, root, after))
         return n->queued;
     return end(c, BROADCAST,
