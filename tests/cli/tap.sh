@@ -1,4 +1,5 @@
-# tap.sh: sourced by the shell tests. ok NAME CMD...; is GOT WANT NAME; skip WHAT; done_testing.
+# tap.sh: sourced by the shell tests. ok NAME CMD...; is GOT WANT NAME; has FILE PATTERN NAME; skip WHAT;
+# done_testing. Tests that train find their shards in chain.sh beside it.
 # $ASSAY is the tool, $BUILD the build folder; tests run in the project's root.
 : "${BUILD:=build}" "${ASSAY:=$PWD/$BUILD/assay}"
 export LC_ALL=C
@@ -29,6 +30,13 @@ is() {
         printf '# got  "%s"\n# want "%s"\n' "$1" "$2"
         return 1
     fi
+}
+has() { # shows what the file holds instead
+    grep -q -- "$2" "$1"
+    result $? "$3" || {
+        sed 's/^/# /' "$1" | head -20
+        return 1
+    }
 }
 skip() { # in CI shared data must be there
     tap_n=$((tap_n + 1))
