@@ -163,7 +163,16 @@ int task_load(struct task *t, const char *name, struct arena *a, struct err *e)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Index of the right choice; no gold template: unknown. */
+static int64_t find_text(struct strs of, struct str s)
+{
+    int64_t k = 0;
+    while (k < (int64_t)of.n && !str_eq(str_trim(of.v[k]), s))
+        k++;
+    return k;
+}
+
+/* Index of the right choice; no gold template: unknown. Without labels a number is an index and any
+ * other text the choice itself, as lm-evaluation-harness takes its targets. */
 static int gold_of(const struct task *t, const struct json *row, struct item *it, struct arena *a,
                    struct err *e)
 {
@@ -176,14 +185,13 @@ static int gold_of(const struct task *t, const struct json *row, struct item *it
         return -1;
     gold = str_trim(gold);
     if (labels.n) {
-        for (k = 0; k < (int64_t)labels.n && !str_eq(labels.v[k], gold);)
-            k++;
+        k = find_text(labels, gold);
         if (k == (int64_t)labels.n)
             return err_set(e, "gold \"%.*s\" is none of the %zu labels", STR_ARG(gold), labels.n);
-    } else if (str_i64(gold, &k)) {
-        return err_set(e, "gold \"%.*s\" is no number", STR_ARG(gold));
-    } else {
+    } else if (str_i64(gold, &k) == 0) {
         k -= t->gold_base;
+    } else {
+        k = find_text(it->choices, gold);
     }
     if (k < 0 || k >= (int64_t)it->choices.n)
         return err_set(e, "gold \"%.*s\" is none of %zu choices", STR_ARG(gold), it->choices.n);

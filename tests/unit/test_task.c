@@ -196,6 +196,14 @@ static void test_tasks(void)
                    "\"arg_1\":\" x\"},\"gen_args_1\":{\"arg_0\":\"c2\",\"arg_1\":\" y\"}}}",
                    &a),
               "<c1> x/<c2> y/1", "lm-eval's own log");
+    CHECK_STR(item("lm-eval-log",
+                   "{\"doc_id\":7,\"target\":\"B\",\"arguments\":{\"gen_args_0\":{\"arg_0\":\"c\","
+                   "\"arg_1\":\" A\"},\"gen_args_1\":{\"arg_0\":\"c\",\"arg_1\":\" B\"}}}",
+                   &a),
+              "<c> A/<c> B/1", "whose target may be the text of the choice (CommonsenseQA)");
+    CHECK(strstr(item("copa", "{\"query\":\"q\",\"choices\":[\"x\",\"y\"],\"gold\":\"z\"}", &a),
+                 "gold \"z\" is none of 2 choices"),
+          "a gold that is neither an index nor a choice");
     arena_release(&a);
 }
 
