@@ -28,6 +28,7 @@ struct loader {
     pthread_cond_t changed;
     /* Under the lock: steps made and taken so far, in steps; stop and failure. */
     int64_t made, taken;
+    int64_t read; /* tokens */
     bool stop, failed;
     struct err fault;
     double stalled;
@@ -51,15 +52,15 @@ static int fill(struct loader *l, struct slot *s, int64_t step, struct err *e)
 {
     int64_t T = l->o.context;
     s->step = step;
-    for (int64_t i = 0; i < l->o.batch; i++) {
-        int64_t g = (step - 1) * l->o.batch + i;
+    for (int64_t i = l->o.lo; i < l->o.hi; i++) {
+        int64_t g = (step - 1) * l->o.batch + i, row = i - l->o.lo;
         int64_t w = loader_window(&l->o, l->windows, g);
         if (tokens_get(l->tokens, w * T, T + 1, l->o.vocab, l->window, e))
             return -1;
-        s->seq[i] = (uint64_t)g;
+        s->seq[row] = (uint64_t)g;
         for (int64_t t = 0; t < T; t++) {
-            s->ids[i * T + t] = l->window[t];
-            s->targets[i * T + t] = l->window[t + 1];
+            s->ids[row * T + t] = l->window[t];
+            s->targets[row * T + t] = l->window[t + 1];
         }
     }
     return 0;
@@ -86,6 +87,7 @@ static void *read_ahead(void *arg)
             l->fault = e;
         } else {
             l->made = step;
+            l->read += (l->o.hi - l->o.lo) * (l->o.context + 1);
         }
         pthread_cond_broadcast(&l->changed);
         pthread_mutex_unlock(&l->lock);
@@ -110,10 +112,10 @@ struct loader *loader_open(const struct tokens *t, const struct loader_options *
     l->made = l->taken = o->first_step - 1;
     l->window = mem_array((size_t)o->context + 1, sizeof *l->window);
     for (int i = 0; i < AHEAD; i++) {
-        size_t n = (size_t)(o->batch * o->context);
+        size_t rows = (size_t)(l->o.hi - l->o.lo), n = rows * (size_t)o->context;
         l->ring[i].ids = mem_array(n, sizeof(int32_t));
         l->ring[i].targets = mem_array(n, sizeof(int32_t));
-        l->ring[i].seq = mem_array((size_t)o->batch, sizeof(uint64_t));
+        l->ring[i].seq = mem_array(rows, sizeof(uint64_t));
     }
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
@@ -148,8 +150,16 @@ int loader_next(struct loader *l, struct loader_batch *out, struct err *e)
     if (!got)
         return -1;
     const struct slot *s = &l->ring[step % AHEAD];
-    *out = (struct loader_batch){s->step, s->ids, s->targets, s->seq};
+    *out = (struct loader_batch){s->step, l->o.hi - l->o.lo, s->ids, s->targets, s->seq};
     return 1;
+}
+
+int64_t loader_read(struct loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    int64_t n = l->read;
+    pthread_mutex_unlock(&l->lock);
+    return n;
 }
 
 double loader_stalled(const struct loader *l)

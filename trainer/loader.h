@@ -4,7 +4,8 @@
  * (the last target is the first token of the next window), so a split of n tokens has (n - 1) / T of
  * them. Sequence g = (step - 1) * batch + i of a run is window g % windows of epoch g / windows,
  * through a keyed permutation of that epoch when shuffled. So step s of seed k reads the same
- * sequences whatever the micro-batch, threads or ranks, and the state is the step alone.
+ * sequences whatever the micro-batch, threads or ranks, and the state is the step alone. A rank
+ * touches its own rows only: no page of the others' is read.
  * A thread reads ahead; time spent waiting for it is counted.
  */
 #ifndef TRAINER_LOADER_H
@@ -18,15 +19,16 @@
 
 struct loader_options {
     int64_t batch, context, vocab; /* vocab: ids at or above are an error */
+    int64_t lo, hi;                /* rows [lo, hi) of each batch are read, no others */
     int64_t first_step, last_step; /* steps counted from 1; inclusive */
     uint64_t seed;
     bool shuffle;
 };
-/* One global batch; valid until the next loader_next. */
+/* Rows of one global batch; valid until the next loader_next. */
 struct loader_batch {
-    int64_t step;
-    const int32_t *ids, *targets; /* [batch * context] */
-    const uint64_t *seq;          /* [batch]: g, never the same twice in a run */
+    int64_t step, n;              /* n: hi - lo; 0 where a batch has fewer rows than ranks */
+    const int32_t *ids, *targets; /* [n * context] */
+    const uint64_t *seq;          /* [n]: g, never the same twice in a run */
 };
 struct loader;
 
@@ -34,6 +36,7 @@ struct loader;
 struct loader *loader_open(const struct tokens *t, const struct loader_options *o, struct err *e);
 /* 1 got, 0 behind last_step, -1 error (again at each later call). */
 int loader_next(struct loader *l, struct loader_batch *out, struct err *e);
+int64_t loader_read(struct loader *l);         /* tokens taken out of the shards so far */
 double loader_stalled(const struct loader *l); /* seconds loader_next has waited so far */
 void loader_close(struct loader *l);           /* NULL is fine */
 

@@ -1,4 +1,4 @@
-/* train_private: one run of train_run(), shared by train.c and train_end.c. */
+/* train_private: one run of train_run(), shared by train.c, train_open.c, train_ranks.c and train_end.c. */
 #ifndef TRAINER_TRAIN_PRIVATE_H
 #define TRAINER_TRAIN_PRIVATE_H
 
@@ -40,6 +40,15 @@ struct trainer {
 enum stop { STOP_SIGNAL = 1, STOP_HOURS = 2 };
 
 bool train_out_of_hours(const struct trainer *t);
+
+/* Before the first step (trainer/train_open.c). */
+int train_prepare(struct trainer *t, struct err *e); /* options, shards, the key */
+int train_open_model(struct trainer *t, struct err *e);
+/* On rank 0: 1 goes on from a checkpoint, 0 afresh, -1 error. */
+int train_start(struct trainer *t, struct err *e);
+/* Which machine makes the steps from here on. Called while the journal still has the steps behind the
+ * checkpoint, which a kill took. */
+int train_begin_segment(struct trainer *t, const char *journal, struct err *e);
 
 /* Of several ranks (trainer/train_ranks.c); with one they do nothing. */
 int train_same(struct trainer *t,

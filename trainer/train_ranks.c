@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "formats/build.h"
 #include "trainer/checkpoint_io.h"
+#include "trainer/step.h"
 #include "trainer/train_folder.h"
 #include "trainer/train_private.h"
 
@@ -75,12 +76,8 @@ int train_step_agreed(struct trainer *t, double *loss, double *stalled, struct e
     if (!t->ranks.many)
         return 0;
     s.stop = (interrupt_raised() ? STOP_SIGNAL : 0) | (train_out_of_hours(t) ? STOP_HOURS : 0);
-    /* Said while the last buckets are on their way. */
-    if (ranks_agree(&t->ranks, &s, e) || reducer_finish(t->ranks.reduce, e))
+    if (step_agree(&t->ranks, &s, t->state.step == 0, e))
         return -1;
-    if (t->state.step == 0)
-        log_debug("%d of %d buckets of gradients go while backward runs",
-                  reducer_early(t->ranks.reduce), reducer_buckets(t->ranks.reduce));
     *loss = s.loss;
     *stalled = s.stalled;
     t->stop = s.stop;

@@ -87,6 +87,7 @@ result $? "train.ranks of the run file starts them as well"
 is "$(grep -c 'equal weights on 3 ranks' err.txt)" 4 "at each checkpoint the weights of all ranks are compared"
 has err.txt "\([1-9][0-9]*\) of \1 buckets of gradients go while backward runs" "no bucket waits for the end of the backward pass"
 is "$(grep -c 'parameters' err.txt)" 1 "and only rank 0 speaks"
+is "$(sed -n 's/.*this rank took \([0-9]*\) tokens.*/\1/p' err.txt)" $((40 * 2 * 65)) "rank 0 has read its two of the eight sequences of a step, and no other's"
 
 # Updates that are skipped, and losses that are no numbers: decided alike on all ranks, or their weights
 # would differ at the next checkpoint.

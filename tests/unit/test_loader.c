@@ -68,6 +68,7 @@ static void test_batches(void)
     CHECK(tokens_open(&t, dir, "train", &e) == 0 && t.n == n, "shards open %s", e.msg);
     CHECK(t.nfiles > 1, "in several files");
     struct loader_options o = {.batch = B,
+                               .hi = B,
                                .context = T,
                                .vocab = VOCAB,
                                .first_step = 1,
@@ -117,6 +118,60 @@ static void test_batches(void)
     tokens_close(&t);
 }
 
+/* Three ranks of a batch of 4, and one for which nothing is left: side by side they are the batch, and
+ * each has read its own rows. */
+static void test_parts(void)
+{
+    enum { B = 4, T = 8, STEPS = 30 };
+    static const int64_t cut[] = {0, 1, 2, 4, 4};
+    struct tokens t = {0};
+    struct err e = {0};
+    struct loader *l[4];
+    struct loader_batch b, whole;
+    int64_t rows = 0, last_read = -1;
+    bool same = true, own = true;
+    make_shards("parts", 1000);
+    tokens_open(&t, dir, "train", &e);
+    struct loader_options o = {.batch = B,
+                               .hi = B,
+                               .context = T,
+                               .vocab = VOCAB,
+                               .first_step = 1,
+                               .last_step = STEPS,
+                               .seed = 5,
+                               .shuffle = true};
+    struct loader *all = loader_open(&t, &o, &e);
+    for (int r = 0; r < 4; r++) {
+        o.lo = cut[r];
+        o.hi = cut[r + 1];
+        l[r] = loader_open(&t, &o, &e);
+    }
+    for (int64_t s = 1; s <= STEPS; s++) {
+        same = same && loader_next(all, &whole, &e) == 1 && whole.n == B;
+        for (int r = 0; r < 4; r++) {
+            same = same && loader_next(l[r], &b, &e) == 1 && b.n == cut[r + 1] - cut[r];
+            for (int64_t i = 0; same && i < b.n * T; i++)
+                same = b.ids[i] == whole.ids[cut[r] * T + i] &&
+                       b.targets[i] == whole.targets[cut[r] * T + i];
+            for (int64_t i = 0; same && i < b.n; i++)
+                same = b.seq[i] == whole.seq[cut[r] + i];
+            rows += b.n;
+        }
+    }
+    CHECK(same && rows == (int64_t)B * STEPS, "the parts of four ranks are the batches, in order");
+    for (int r = 0; r < 4; r++) {
+        int64_t n = loader_read(l[r]);
+        own = own && n == (cut[r + 1] - cut[r]) * (T + 1) * STEPS;
+        last_read = n;
+        loader_close(l[r]);
+    }
+    CHECK(own && loader_read(all) == (int64_t)B * (T + 1) * STEPS,
+          "each has taken only its own rows out of the shards: %lld of %lld tokens by the last",
+          (long long)last_read, (long long)loader_read(all));
+    loader_close(all);
+    tokens_close(&t);
+}
+
 static void test_bad_id(void)
 {
     struct tokens t = {0};
@@ -125,7 +180,7 @@ static void test_bad_id(void)
     make_shards("bad", 200);
     tokens_open(&t, dir, "train", &e);
     struct loader_options o = {
-        .batch = 1, .context = 10, .vocab = 700, .first_step = 1, .last_step = 50};
+        .batch = 1, .hi = 1, .context = 10, .vocab = 700, .first_step = 1, .last_step = 50};
     struct loader *l = loader_open(&t, &o, &e);
     int rc = 0, got = 0;
     while (l && (rc = loader_next(l, &b, &e)) == 1)
@@ -142,6 +197,7 @@ int main(void)
     struct err e = {0};
     test_order();
     test_batches();
+    test_parts();
     test_bad_id();
     file_remove_tree(tap_tmp(), &e);
     return tap_done();
