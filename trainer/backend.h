@@ -108,7 +108,8 @@ struct backend_ops {
     void (*zero)(struct backend *b, struct tensor *x);
 
     /* y[b,t,:] = wte[ids[b,t],:] + wpe[pos[b] + t,:], then dropout. pos NULL: 0; pos[b] < 0: the
-     * row is idle, y is 0.
+     * row is idle, y is 0. An id of -1 behind a sequence's first one is padding: it takes that one's
+     * id and position, so that no row of a table is read that the sequence does not read itself.
      * y [B,T,C] ids I32 [B,T] wte [V,C] wpe [maxT,C] pos I32 [B] */
     void (*embed_fwd)(struct backend *b, struct tensor *y, const struct tensor *ids,
                       const struct tensor *wte, const struct tensor *wpe, const struct tensor *pos,

@@ -363,26 +363,37 @@ static void classify(struct gpt2 *m, int64_t from, int64_t n, bool grad)
     }
 }
 
+/* Behind a sequence's last target nothing is asked for. */
+static int64_t *used_of(const int32_t *targets, int64_t B, int64_t T)
+{
+    int64_t *used = mem_array((size_t)B, sizeof *used);
+    for (int64_t i = 0; i < B * T; i++)
+        if (targets[i] >= 0)
+            used[i / T] = i % T + 1;
+    return used;
+}
+
 int gpt2_losses(struct gpt2 *m, const int32_t *ids, const int32_t *targets, int64_t B, int64_t T,
                 float *loss, struct err *e)
 {
     if (gpt2_check(m, ids, B, T, e) || check_targets(m, targets, B * T, e))
         return -1;
-    int64_t group = group_of(m, T);
-    for (int64_t b = 0; b < B; b += group) {
+    int64_t group = group_of(m, T), *used = used_of(targets, B, T);
+    int rc = 0;
+    for (int64_t b = 0; b < B && !rc; b += group) {
         int64_t n = B - b < group ? B - b : group;
         struct gpt2_pass p = {.B = n, .T = T, .cache_row = -1};
         struct tensor t = tensor_1d(DTYPE_I32, m->targets, n * T);
         struct tensor out = tensor_1d(DTYPE_F32, m->loss, n * T);
-        gpt2_put_ids(m, ids + b * T, n, T);
+        gpt2_put_padded(m, ids + b * T, used + b, n, T);
         op_put(m->b, &t, targets + b * T);
         gpt2_forward(m, &p);
         classify(m, 0, n * T, false);
         op_get(m->b, loss + b * T, &out);
-        if (op_sync(m->b, e))
-            return -1;
+        rc = op_sync(m->b, e);
     }
-    return 0;
+    free(used);
+    return rc;
 }
 
 int gpt2_logits(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, float *logits,

@@ -104,7 +104,8 @@ void gpt2_refresh(struct gpt2 *m, int64_t updates);
 int gpt2_config_of(const char *dir, struct model_config *c, int64_t *eos, struct err *e);
 int gpt2_load(struct gpt2 *m, const char *dir, struct err *e);
 
-/* Forward. ids, targets [B*T] on the host; -1 in targets is ignored. loss [B*T] on the host. */
+/* Forward. ids, targets [B*T] on the host; -1 in targets is ignored, and what stands behind the last
+ * target of a sequence is not read. loss [B*T] on the host. */
 int gpt2_losses(struct gpt2 *m, const int32_t *ids, const int32_t *targets, int64_t B, int64_t T,
                 float *loss, struct err *e);
 /* Logits of every position [B*T*V]: small models and tests. */

@@ -29,19 +29,23 @@ int gpt2_prefill_at(struct gpt2 *m, int64_t row, const int32_t *ids, const int32
                            (long long)T);
     int64_t group = m->rows / T < 1 ? 1 : m->rows / T;
     int32_t *zero = mem_array((size_t)B, sizeof *zero);
+    int64_t *used = mem_array((size_t)B, sizeof *used);
     int rc = 0;
+    for (int64_t b = 0; b < B; b++)
+        used[b] = len[b];
     for (int64_t b = 0; b < B && !rc; b += group) {
         int64_t n = B - b < group ? B - b : group;
         struct gpt2_pass p = {.B = n, .T = T, .cache_row = row + b};
         struct tensor pos = tensor_1d(DTYPE_I32, m->pos, n);
         op_put(m->b, &pos, zero);
-        gpt2_put_ids(m, ids + b * T, n, T);
+        gpt2_put_padded(m, ids + b * T, used + b, n, T);
         gpt2_forward(m, &p);
         for (int64_t i = 0; i < n && !rc; i++) {
             struct tensor t = gpt2_head_step(m, i * T + len[b + i] - 1, 1);
             rc = gpt2_fetch(m, &t, logits + (b + i) * m->vocab, e);
         }
     }
+    free(used);
     free(zero);
     return rc;
 }
@@ -67,7 +71,7 @@ int gpt2_prefill_each(struct gpt2 *m, int64_t row, const int32_t *ids, int64_t l
     float *logits = mem_array((size_t)most, (size_t)m->vocab * sizeof *logits);
     int rc = 0;
     op_put(m->b, &pos, &(int32_t){0});
-    gpt2_put_ids(m, ids, 1, T);
+    gpt2_put_padded(m, ids, &len, 1, T);
     gpt2_forward(m, &p);
     while (at < len && !rc) {
         /* The last position goes alone, as in a prefill that wants no other. */

@@ -119,6 +119,9 @@ int gpt2_fetch(struct gpt2 *m, const struct tensor *logits, float *out, struct e
 /* B, T in range and ids inside the vocabulary; says what is wrong. */
 int gpt2_check(const struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T, struct err *e);
 void gpt2_put_ids(struct gpt2 *m, const int32_t *ids, int64_t B, int64_t T);
+/* Only the first used[b] ids of a sequence count (at least one); the rest is padding, which reads
+ * nothing but what the sequence itself reads: see embed_fwd in backend.h. */
+void gpt2_put_padded(struct gpt2 *m, const int32_t *ids, const int64_t *used, int64_t B, int64_t T);
 /* Back through sequences [from, from + n) of a forward pass with train: d_norm holds the gradient
  * of their part of last_norm. Adds into g. n <= grain. */
 void gpt2_backward(struct gpt2 *m, const struct gpt2_pass *p, int64_t from, int64_t n);

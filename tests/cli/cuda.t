@@ -29,6 +29,7 @@ suite test_ops CUEMU_SEED=7 CUEMU_LAZY=1
 suite test_contract CUEMU_SEED=0 CUEMU_GUARD=1
 suite test_contract CUEMU_SEED=1
 suite test_grad CUEMU_SEED=7
+suite test_padding CUEMU_SEED=0
 suite test_comm CUEMU_DEVICES=3 CUEMU_LAZY=1
 suite test_comm CUEMU_DEVICES=3
 

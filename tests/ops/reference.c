@@ -29,8 +29,9 @@ void ref_embed_fwd(struct ref_shape s, double *y, const int32_t *ids, const doub
                     y[at] = 0;
                     continue;
                 }
-                int64_t p = (pos ? pos[b] : 0) + t;
-                y[at] = wte[ids[b * s.T + t] * s.C + c] + wpe[p * s.C + c];
+                int64_t of = ids[b * s.T + t] == -1 ? 0 : t; /* padding: as the first */
+                int64_t p = (pos ? pos[b] : 0) + of;
+                y[at] = wte[ids[b * s.T + of] * s.C + c] + wpe[p * s.C + c];
                 y[at] *= ref_mask(&d, b, t * s.C + c);
             }
 }

@@ -74,6 +74,16 @@ static void test_refusals(const char *backend)
     op_embed_fwd(&r.b, &y.t, &ids, &w9.t, &wpe.t, NULL, none);
     check_refused(&r, &y, "id -2", "a negative id");
     id[4] = 0;
+    id[3] = -1;
+    op_put(&r.b, &ids, id);
+    op_embed_fwd(&r.b, &y.t, &ids, &w9.t, &wpe.t, NULL, none);
+    check_refused(&r, &y, "id -1 of row 3", "padding in a sequence's first place");
+    id[3] = 0;
+    id[4] = -1;
+    op_put(&r.b, &ids, id);
+    op_embed_bwd(&r.b, &w9.t, &wpe.t, &x.t, &ids, none);
+    check_refused(&r, &y, "id -1 of row 4", "padding while training");
+    id[4] = 0;
     op_put(&r.b, &ids, id);
     struct box short_wpe = box_new(&r, 0, 1, 2, 2, 8, 0, 0);
     op_embed_fwd(&r.b, &y.t, &ids, &w9.t, &short_wpe.t, NULL, none);

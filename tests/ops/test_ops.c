@@ -69,6 +69,12 @@ static void test_embed(const char *backend, int64_t B, int64_t T, int64_t C, int
     ref_embed_bwd(s, dwte.want, dwpe.want, dy.want, id, d.ref);
     check_box(&r, &dwte, 1e-6, name, "token gradient adds to what was there");
     check_box(&r, &dwpe, 1e-6, name, "position gradient adds to what was there");
+    for (int64_t i = 0; i < B * T; i++) /* sequences of 1, 2, 3... ids */
+        id[i] = i % T > i / T ? -1 : id[i];
+    op_put(&r.b, &ids, id);
+    op_embed_fwd(&r.b, &y.t, &ids, &wte.t, &wpe.t, NULL, d.op);
+    ref_embed_fwd(s, y.want, id, wte.want, wpe.want, NULL, d.ref);
+    check_box(&r, &y, 1e-6, name, "forward, padding as the first of its sequence");
     struct tensor pos;
     int32_t *at = ints_new(&r, &pos, B);
     for (int64_t b = 0; b < B; b++)

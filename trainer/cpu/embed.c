@@ -21,7 +21,8 @@ static void fwd_task(void *ctx, int64_t task, int worker)
     int64_t to = from + j->rows < N ? from + j->rows : N;
     float *mask = j->drop.on ? cpu_scratch(j->c, worker, (size_t)C) : NULL;
     for (int64_t i = from; i < to; i++) {
-        int64_t s = i / j->T, t = i % j->T, at = t;
+        int64_t s = i / j->T, t = i % j->T, at = j->ids[i] < 0 ? 0 : t;
+        int32_t id = j->ids[j->ids[i] < 0 ? s * j->T : i]; /* padding is the first one again */
         float *y = j->y + i * C;
         if (j->pos) {
             at += j->pos[s];
@@ -30,7 +31,7 @@ static void fwd_task(void *ctx, int64_t task, int worker)
                 continue;
             }
         }
-        j->c->vec->add_masked(y, j->wte + j->ids[i] * C, j->wpe + at * C, NULL, C);
+        j->c->vec->add_masked(y, j->wte + id * C, j->wpe + at * C, NULL, C);
         if (mask) {
             cpu_mask(j->c, &j->drop, mask, s, (uint64_t)(t * C), C);
             j->c->vec->mul(y, y, mask, C);
@@ -39,11 +40,12 @@ static void fwd_task(void *ctx, int64_t task, int worker)
 }
 
 /* Ids and positions index tables: one outside is refused before anything is read. */
-static bool inside(const struct embed_job *j, const char *op)
+static bool inside(const struct embed_job *j, const char *op, bool padded)
 {
     for (int64_t i = 0; i < j->B * j->T; i++) {
         bool idle = j->pos && j->pos[i / j->T] < 0;
-        if (!idle && (j->ids[i] < 0 || j->ids[i] >= j->V)) {
+        bool padding = padded && j->ids[i] == -1 && i % j->T != 0;
+        if (!idle && !padding && (j->ids[i] < 0 || j->ids[i] >= j->V)) {
             backend_fail(j->b, "%s: id %d of row %lld is outside the vocabulary of %lld", op,
                          j->ids[i], (long long)i, (long long)j->V);
             return false;
@@ -86,7 +88,7 @@ void cpu_embed_fwd(struct backend *b, struct tensor *y, const struct tensor *ids
 {
     struct embed_job j = job_of(b, y, ids, wte, wpe, drop);
     j.pos = pos ? pos->data : NULL;
-    if (inside(&j, "embed_fwd"))
+    if (inside(&j, "embed_fwd", true))
         pool_run(j.c->pool, (j.B * j.T + j.rows - 1) / j.rows, fwd_task, &j);
 }
 
@@ -127,7 +129,7 @@ void cpu_embed_bwd(struct backend *b, struct tensor *dwte, struct tensor *dwpe, 
                    const struct tensor *ids, struct dropout drop)
 {
     struct embed_job j = job_of(b, dy, ids, dwte, dwpe, drop);
-    if (!inside(&j, "embed_bwd"))
+    if (!inside(&j, "embed_bwd", false))
         return;
     if (j.drop.on)
         pool_run(j.c->pool, (j.B * j.T + j.rows - 1) / j.rows, drop_task, &j);

@@ -38,12 +38,13 @@ static __device__ int64_t lowest_row(int64_t mine)
 
 static __global__ void __launch_bounds__(CHECK_THREADS)
     check_ids(cuda_fault *f, int op, int code, const int32_t *ids, const int32_t *pos, int64_t n,
-              int64_t T, int32_t lowest, int64_t V)
+              int64_t T, int32_t lowest, bool padded, int64_t V)
 {
     int64_t bad = INT64_MAX;
     for (int64_t i = threadIdx.x; i < n; i += CHECK_THREADS) {
         bool idle = pos && pos[i / T] < 0;
-        if (!idle && (ids[i] < lowest || ids[i] >= V) && i < bad)
+        bool padding = padded && ids[i] == -1 && i % T != 0;
+        if (!idle && !padding && (ids[i] < lowest || ids[i] >= V) && i < bad)
             bad = i;
     }
     bad = lowest_row(bad);
@@ -64,9 +65,10 @@ static __global__ void __launch_bounds__(CHECK_THREADS)
 }
 
 cudaError_t cuda_check_ids(cuda_fault *f, int op, int code, const int32_t *ids, const int32_t *pos,
-                           int64_t B, int64_t T, int32_t lowest, int64_t V, cudaStream_t s)
+                           int64_t B, int64_t T, int32_t lowest, bool padded, int64_t V,
+                           cudaStream_t s)
 {
-    LAUNCH(check_ids, 1, CHECK_THREADS, 0, s, f, op, code, ids, pos, B * T, T, lowest, V);
+    LAUNCH(check_ids, 1, CHECK_THREADS, 0, s, f, op, code, ids, pos, B * T, T, lowest, padded, V);
     return cudaGetLastError();
 }
 
@@ -98,8 +100,9 @@ static __global__ void __launch_bounds__(256)
         store(y + at, out);
         return;
     }
-    load_floats<W>(a, wte + (int64_t)ids[i] * C + c);
-    load_floats<W>(p, wpe + (start + t) * C + c);
+    bool padding = ids[i] < 0; /* the first one again */
+    load_floats<W>(a, wte + (int64_t)ids[padding ? b * length : i] * C + c);
+    load_floats<W>(p, wpe + (start + (padding ? 0 : t)) * C + c);
     if (d.on)
         drop_masks<W>(m, d, d.seq[b], (uint64_t)(t * C + c));
 #pragma unroll

@@ -35,10 +35,11 @@ struct cuda_drop { /* on 0: none */
     const uint64_t *seq;
 };
 
-/* ids [B, T] in [lowest, V); rows with pos[b] < 0 are not looked at (pos NULL: all are). */
+/* ids [B, T] in [lowest, V), or with `padded` -1 behind a row's first one; rows with pos[b] < 0 are not
+ * looked at (pos NULL: all are). */
 cudaError_t cuda_check_ids(struct cuda_fault *f, int op, int code, const int32_t *ids,
-                           const int32_t *pos, int64_t B, int64_t T, int32_t lowest, int64_t V,
-                           cudaStream_t s);
+                           const int32_t *pos, int64_t B, int64_t T, int32_t lowest, bool padded,
+                           int64_t V, cudaStream_t s);
 /* pos[b] + T <= positions for all pos[b] >= 0. */
 cudaError_t cuda_check_pos(struct cuda_fault *f, int op, const int32_t *pos, int64_t B, int64_t T,
                            int64_t positions, cudaStream_t s);

@@ -70,7 +70,7 @@ void cuda_op_embed_fwd(struct backend *b, struct tensor *y, const struct tensor 
         return;
     if (!cuda_ok(b, op,
                  cuda_check_ids(c->fault, OP_EMBED_FWD, FAULT_ID, ids->data, data_of(pos), B, T, 0,
-                                wte->dim[0], c->stream)))
+                                true, wte->dim[0], c->stream)))
         return;
     if (pos &&
         !cuda_ok(b, op,
@@ -97,7 +97,7 @@ void cuda_op_embed_bwd(struct backend *b, struct tensor *dwte, struct tensor *dw
     int32_t *links = cuda_scratch(b, SCRATCH_PARTIAL, (size_t)(2 * B * T) * sizeof *links);
     if (!links || !cuda_ok(b, op,
                            cuda_check_ids(c->fault, OP_EMBED_BWD, FAULT_ID, ids->data, NULL, B, T,
-                                          0, dwte->dim[0], c->stream)))
+                                          0, false, dwte->dim[0], c->stream)))
         return;
     cuda_ok(b, op,
             cuda_embed_bwd(dy->type, dwte->data, dwpe->data, dy->data, ids->data, links, B, T, C,
@@ -257,7 +257,7 @@ void cuda_op_classifier(struct backend *b, struct tensor *loss, struct tensor *l
     int64_t N = cuda_rows(logits), width = logits->dim[logits->ndim - 1];
     if (cuda_ok(b, "classifier",
                 cuda_check_ids(c->fault, OP_CLASSIFIER, FAULT_TARGET, targets->data, NULL, N, 1, -1,
-                               vocab, c->stream)))
+                               false, vocab, c->stream)))
         cuda_ok(b, "classifier",
                 cuda_classifier(logits->type, loss->data, logits->data, targets->data,
                                 grad ? scale->data : NULL, grad, N, vocab, width, c->fault,
