@@ -1,5 +1,6 @@
-/* rendezvous_private: what rendezvous.c (calls, signs of life) and rendezvous_find.c (who are we,
- * where is rank 0) share. Nobody else includes it.
+/* rendezvous_private: what the files of rendezvous share: rendezvous.c (opening), rendezvous_find.c
+ * (who are we, where is rank 0), rendezvous_meet.c (hands are shaken), rendezvous_place.c (addresses), rendezvous_calls.c and
+ * rendezvous_live.c (signs of life). Nobody else includes it.
  */
 #ifndef TRAINER_RENDEZVOUS_PRIVATE_H
 #define TRAINER_RENDEZVOUS_PRIVATE_H
@@ -52,8 +53,25 @@ struct rendezvous_found {
 };
 /* By the environment; world 1: nobody else. */
 int rendezvous_find(struct rendezvous_found *f, struct err *e);
+/* First words of a socket and of the file. */
+#define RENDEZVOUS_HELLO "assay-rendezvous 1"
+/* Rank 0: a listening socket; f then says where it is to be found, and so does its file. */
+int rendezvous_listen(struct rendezvous_found *f, struct err *e);
+/* A connected socket, or -1. */
+int rendezvous_connect(const struct rendezvous_place *p, double until);
+/* What the file says now; 0 places when it is not there yet or is torn. */
+void rendezvous_read_file(struct rendezvous_found *f);
+/* Has the host no address here? e says so. Asked when nobody answered: a name may come late. */
+bool rendezvous_unknown(const struct rendezvous_place *p, struct err *e);
 /* Fills data and life of all peers, which are allocated with their ranks set. */
 int rendezvous_meet(struct rendezvous_found *f, struct peer *peer, int peers, double limit,
                     struct err *e);
+
+/* The failure: the first is kept, and wakes who waits in a call. */
+void rendezvous_fail(struct rendezvous_impl *m, int guilty, const struct err *why);
+void rendezvous_fail_peer(struct rendezvous_impl *m, const struct peer *p, const char *what);
+void rendezvous_poke(int eventfd);
+/* The thread; its argument is the struct rendezvous_impl. Ends when `stop` is poked. */
+void *rendezvous_live(void *impl);
 
 #endif
