@@ -42,9 +42,9 @@ static const struct field fields[] = {
     {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
     {"template", FIELD_STR, AT(template_), "",
      .help = "instruct: alpaca, bare, plain or a file; a server adds its own: default bare"},
-    {"window", FIELD_I64, AT(window), "0", 0, 1 << 24,
+    {"window", FIELD_I64, AT(window), "", 0, 1 << 24,
      .help = "windows: tokens in a window; 0: the model's context"},
-    {"stride", FIELD_I64, AT(stride), "0", 0, 1 << 24,
+    {"stride", FIELD_I64, AT(stride), "", 0, 1 << 24,
      .help = "windows: tokens from one to the next, which alone count; 0: the window, disjoint"},
     {"start", FIELD_I64, AT(start), "", 0, 9e15, .help = "windows: first token of the slice"},
     {"tokens", FIELD_I64, AT(tokens), "", 0, 9e15,
@@ -211,8 +211,6 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
                  o->task_file.n || model_templates(str_dup(a, o->model)) ? STR_LIT("bare")
                                                                          : run.finetune.template_),
         .backend = text(a, o->backend, run.train.backend),
-        .window = o->window,
-        .stride = o->stride,
         .c = run.eval,
         .stop = o->stop,
         .threads = run.train.threads,
@@ -228,6 +226,8 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
     j->c.ranks = j->c.ranks ? j->c.ranks : run.train.ranks;
     take_i64(&j->c.start, o->start);
     take_i64(&j->c.tokens, o->tokens);
+    take_i64(&j->c.window, o->window);
+    take_i64(&j->c.stride, o->stride);
     take_i64(&j->c.batch, o->batch);
     take_i64(&j->c.max_new_tokens, o->max_new_tokens);
     take_i64(&j->c.top_k, o->top_k);

@@ -154,8 +154,8 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
         goto out;
     struct loss_slice s = {.start = j->c.start,
                            .tokens = j->c.tokens,
-                           .window = j->window ? j->window : l.config.context,
-                           .stride = j->stride,
+                           .window = j->c.window ? j->c.window : l.config.context,
+                           .stride = j->c.stride,
                            .eot = t.info.eot};
     if (keep_open(&keep, j, st, &l, "", e) || loss_windows(l.m, &t, &s, &u, &totals, e))
         goto out;
@@ -224,9 +224,9 @@ int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err
         goto out;
     stage_setting(&st, "start", arena_printf(a, "%lld", (long long)j->c.start));
     stage_setting(&st, "tokens", arena_printf(a, "%lld", (long long)j->c.tokens));
-    stage_setting(&st, "window", arena_printf(a, "%lld", (long long)j->window));
-    if (j->stride)
-        stage_setting(&st, "stride", arena_printf(a, "%lld", (long long)j->stride));
+    stage_setting(&st, "window", arena_printf(a, "%lld", (long long)j->c.window));
+    if (j->c.stride)
+        stage_setting(&st, "stride", arena_printf(a, "%lld", (long long)j->c.stride));
     rc = may_begin(j, &st, e);
     if (rc > 0)
         rc = windows_work(j, &st, to, a, e);

@@ -29,7 +29,6 @@ enum eval_task { TASK_WINDOWS, TASK_DOCUMENTS, TASK_INSTRUCT, TASK_CHOICE, TASK_
 struct eval_job {
     int task;
     const char *model, *vocab, *shards, *items, *template_, *out, *backend; /* vocab may be NULL */
-    int64_t window, stride; /* 0: the model's context; 0: the window */
     struct eval_config c;
     struct strs stop;
     int64_t threads, concurrency, retries, max_requests;

@@ -213,6 +213,10 @@ static const struct field eval_config_fields[] = {
      .flags = FIELD_VOLATILE},
     {"max_new_tokens", FIELD_I64, AT(max_new_tokens), "64", 1, 1048576,
      .help = "longest answer, in tokens"},
+    {"window", FIELD_I64, AT(window), "0", 0, 1 << 24,
+     .help = "windows: tokens in a window; 0: the model's context"},
+    {"stride", FIELD_I64, AT(stride), "0", 0, 1 << 24,
+     .help = "windows: tokens from one to the next, which alone count; 0: the window, disjoint"},
     {"temperature", FIELD_F64, AT(temperature), "0", 0, 100, .help = "0: the likeliest token"},
     {"top_k", FIELD_I64, AT(top_k), "0", 0, 16777216,
      .help = "sample among the k likeliest tokens; 0: all"},
@@ -337,12 +341,39 @@ static int run_check(const struct run *r, struct err *e)
 {
     if (r->data.instruct_test + r->data.instruct_val >= 1)
         return err_code(e, EXIT_USAGE,
+/* What would be found only behind the training. A model that is taken as it is has its own context. */
+static int eval_check(const struct run *r, struct err *e)
+{
+    const struct eval_config *v = &r->eval;
+    int64_t context = r->model.from.n ? INT64_MAX : r->model.context;
+    if (!v->windows && (v->window || v->stride))
+        return err_code(e, EXIT_USAGE,
+                        "eval.%s = %lld is read by windows only, and eval.windows is false: leave "
+                        "one of them out",
+                        v->window ? "window" : "stride",
+                        (long long)(v->window ? v->window : v->stride));
+    if (v->window > context)
+        return err_code(e, EXIT_USAGE, "eval.window = %lld is more than model.context = %lld",
+                        (long long)v->window, (long long)context);
+    if (v->window && v->stride > v->window)
+        return err_code(e, EXIT_USAGE,
+                        "eval.stride = %lld is more than eval.window = %lld: tokens between the "
+                        "windows would not be counted",
+                        (long long)v->stride, (long long)v->window);
+    if (v->stride > context)
+        return err_code(e, EXIT_USAGE,
+                        "eval.stride = %lld is more than model.context = %lld, the window: tokens "
+                        "between the windows would not be counted",
+                        (long long)v->stride, (long long)context);
+    return 0;
+}
+
                         "data.instruct_test + data.instruct_val = %g leaves nothing to train on",
                         r->data.instruct_test + r->data.instruct_val);
     if (!r->model.from.n && r->model.width % r->model.heads != 0)
         return err_code(e, EXIT_USAGE, "model.heads = %lld does not divide model.width = %lld",
                         (long long)r->model.heads, (long long)r->model.width);
-    return 0;
+    return eval_check(r, e);
 }
 
 int run_load(struct run *r, const char *path, struct strs sets, struct arena *a, struct err *e)

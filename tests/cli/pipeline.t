@@ -72,6 +72,25 @@ ok "the seed is the option that differs" grep -q 'train.seed' "$tmp/cmp"
 "$ASSAY" compare --format json "$tmp/runs" | python3 -c 'import json,sys; json.load(sys.stdin)'
 is $? 0 "compare --format json is JSON"
 
+# the window rule of the run file
+before=$(sums)
+opt="eval.max_new_tokens=5 finetune.lr=2e-3"
+go RUN=tiny SET="$opt eval.window=96 eval.stride=32" > "$tmp/log" 2>&1
+is "$(changed "$before")" "eval/windows.msgpack result.msgpack " "a window and a stride of their own: the loss of windows and the result run again, nothing else"
+ok "they are the metric's identity" grep -q '"window": "32 apart, the last 32 counted, tail counted"' "$tmp/runs/tiny/eval/windows.msgpack.manifest.json"
+ok "with the length" grep -q '"context": 96' "$tmp/runs/tiny/eval/windows.msgpack.manifest.json"
+"$ASSAY" eval --task windows --model "$tmp/runs/tiny/pretrain" --shards "$tmp/runs/tiny/shards" --window 96 --stride 32 --out "$tmp/strided.msgpack" > "$tmp/log" 2>&1
+ok "and the values those of the command line's options" cmp "$tmp/strided.msgpack" "$tmp/runs/tiny/eval/windows.msgpack"
+"$ASSAY" eval --task windows --model "$tmp/runs/tiny/pretrain" --shards "$tmp/runs/tiny/shards" --window 96 --stride 48 --out "$tmp/strided.msgpack" > "$tmp/log" 2>&1
+ok "another stride alone is another measure" grep -q '"window": "48 apart' "$tmp/strided.msgpack.manifest.json"
+"$ASSAY" eval --task windows --config "$tmp/runs/tiny/run.ini" --model "$tmp/runs/tiny/pretrain" --shards "$tmp/runs/tiny/shards" --stride 96 --out "$tmp/other.msgpack" > "$tmp/log" 2>&1
+ok "which go before the run file's" grep -q '"window": "disjoint' "$tmp/other.msgpack.manifest.json"
+"$ASSAY" compare "$tmp/runs" > "$tmp/cmp" 2>&1
+ok "a run with another window is not compared by it" grep -q '^  tiny-2 .*refused: context differs: 128 against 96' "$tmp/cmp"
+go RUN=tiny SET="$opt" > "$tmp/log" 2>&1
+go RUN=tiny SET=eval.stride=129 > "$tmp/log" 2>&1
+ok "a stride beyond the window is refused before anything runs" grep -q 'eval.stride = 129 is more than model.context = 128' "$tmp/log"
+
 # an option that is wrong is refused before anything runs
 go RUN=tiny SET=train.batchsize=4 > "$tmp/log" 2>&1
 ok "an unknown key is refused with the near miss" grep -q 'did you mean' "$tmp/log"

@@ -72,6 +72,24 @@ static void test_keys(void)
     CHECK(says("[model]\nheads = 7\n", EXIT_USAGE, "does not divide"), "heads that do not divide");
     CHECK(says("[data]\ninstruct_test = 0.6\ninstruct_val = 0.4\n", EXIT_USAGE, "leaves nothing"),
           "and splits that leave nothing are refused");
+    CHECK(says("[model]\ncontext = 64\n[eval]\nwindow = 65\n", EXIT_USAGE,
+               "eval.window = 65 is more than model.context = 64"),
+          "windows longer than the context");
+    CHECK(says("[eval]\nwindow = 32\nstride = 33\n", EXIT_USAGE,
+               "eval.stride = 33 is more than eval.window = 32"),
+          "a stride longer than the window");
+    CHECK(says("[model]\ncontext = 64\n[eval]\nstride = 65\n", EXIT_USAGE,
+               "eval.stride = 65 is more than model.context = 64, the window"),
+          "or than the context, where that is the window");
+    CHECK(says("[eval]\nwindows = false\nstride = 8\n", EXIT_USAGE, "eval.stride = 8 is read by"),
+          "a stride of windows that are not asked for");
+    CHECK(says("[eval]\nwindows = false\nwindow = 8\n", EXIT_USAGE, "eval.window = 8 is read by"),
+          "a window neither");
+    struct run far;
+    CHECK(!load(&far, "[model]\ncontext = 64\nfrom = x\n[eval]\nwindow = 2048\nstride = 2048\n",
+                (struct strs){0}) &&
+              far.eval.window == 2048 && far.eval.stride == 2048,
+          "a model that is taken from a folder has its own context: %s", e.msg);
 }
 
 /* Walks all rows of all sections: help, default in range, text round trip. */
