@@ -39,6 +39,8 @@ static struct json *json_delta(const struct comparison *c, const struct delta *d
     }
     arena_release(&a);
     json_put(o, "clusters", json_of_int(d->m->clusters));
+    if (d->m->note.n)
+        json_put(o, "note", json_of_str(d->m->note));
     if (d->run == c->baseline || !d->base)
         return o;
     if (d->refused)

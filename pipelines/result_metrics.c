@@ -224,7 +224,7 @@ int metrics_add_scores(struct metrics *m, const char *name, const char *task, st
     }
     metric_finish(x, m->a);
     if (paths.n > 1) {
-        buf_printf(&note, "fine-tuning seeds:");
+        buf_printf(&note, "%.*s%sfine-tuning seeds:", STR_ARG(x->note), x->note.n ? "; " : "");
         for (size_t k = 0; k < paths.n; k++) {
             double sum = 0;
             size_t n = 0;

@@ -40,7 +40,7 @@ static int save(const char *path, const struct score *v, size_t n, struct err *e
 }
 
 static void facts(struct stage *st, const struct scorer *s, const struct score_counts *n,
-                  size_t items)
+                  size_t items, struct str note)
 {
     int64_t scored = n->outcome[OUTCOME_SCORED];
     struct json *id = json_obj();
@@ -60,7 +60,8 @@ static void facts(struct stage *st, const struct scorer *s, const struct score_c
         stage_fact(st, "highest", json_of_num((n->sum + n->missing_weight) / all));
     }
     if (scored)
-        log_info("%s %.4f over %lld of %zu items", s->metric, mean, (long long)scored, items);
+        log_info("%s %.4f over %lld of %zu items%s%.*s", s->metric, mean, (long long)scored, items,
+                 note.n ? "; " : "", STR_ARG(note));
     else
         log_info("%s is not estimable: none of %zu items has a score", s->metric, items);
     if (scored < (int64_t)items)
@@ -87,11 +88,14 @@ static int work(struct stage *st, const struct scorer *s, const struct options *
         err_wrap(e, "%s", responses_path);
         goto out;
     }
+    struct str note = {0};
     if (s->report)
-        stage_fact(st, "report", s->report(&items, &responses, a));
+        stage_fact(st, "report", s->report(s, &items, &responses, &note, a));
+    if (note.n)
+        stage_fact(st, "note", json_of_str(note));
     if (stage_start(st, e) || save(out, v, items.n, e) || stage_output(st, out, e))
         goto out;
-    facts(st, s, &n, items.n);
+    facts(st, s, &n, items.n, note);
     rc = stage_end(st, e);
 out:
     free(v);

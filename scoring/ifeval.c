@@ -178,6 +178,7 @@ const struct scorer scorer_ifeval_loose = {
     .help = "the same, where any of eight trimmed variants of the answer may pass",
     .version = 1,
     .score = prompt_loose,
+    .report = ifeval_report,
 };
 const struct scorer scorer_ifeval_inst = {
     .name = "ifeval_inst",
@@ -185,6 +186,7 @@ const struct scorer scorer_ifeval_inst = {
     .help = "share of all instructions that are followed (strict)",
     .version = 1,
     .score = instruction_strict,
+    .report = ifeval_report,
 };
 const struct scorer scorer_ifeval_inst_loose = {
     .name = "ifeval_inst_loose",
@@ -192,4 +194,5 @@ const struct scorer scorer_ifeval_inst_loose = {
     .help = "share of all instructions that are followed (loose)",
     .version = 1,
     .score = instruction_loose,
+    .report = ifeval_report,
 };

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/map.h"
 
@@ -17,7 +18,7 @@ static const char *const view_names[] = {"all", "supported", "exact"};
 
 struct count {
     struct tally view[VIEWS];
-    int64_t tiers[3];
+    int64_t tiers[3], prompts[3]; /* instructions; prompts, by the worst of theirs */
     struct map types;
     struct tally *by_type; /* [types.n] */
 };
@@ -41,12 +42,14 @@ static void add_item(struct count *c, const struct item *it, struct str answer, 
 {
     struct tally t[VIEWS] = {{0}};
     bool whole[VIEWS] = {true, answered, answered};
+    enum ifeval_tier worst = TIER_EXACT;
     for (size_t i = 0; i < it->constraints.n; i++) {
         struct ifeval_verdict v;
         ifeval_verdict(it->constraints.v[i], answer, &v, a);
         v.strict = v.strict && answered;
         v.loose = v.loose && answered;
         c->tiers[v.tier]++;
+        worst = v.tier > worst ? v.tier : worst;
         add_type(c, &v);
         bool in[VIEWS] = {true, answered && v.tier != TIER_UNSUPPORTED,
                           answered && v.tier == TIER_EXACT};
@@ -57,6 +60,7 @@ static void add_item(struct count *c, const struct item *it, struct str answer, 
             t[k].loose += in[k] && v.loose;
         }
     }
+    c->prompts[worst]++;
     for (int k = 0; k < VIEWS; k++) {
         struct tally *to = &c->view[k];
         int64_t n = (int64_t)it->constraints.n;
@@ -72,6 +76,17 @@ static void add_item(struct count *c, const struct item *it, struct str answer, 
 static void put_share(struct json *o, const char *name, int64_t part, int64_t of)
 {
     json_put(o, name, json_of_num(of ? (double)part / (double)of : NAN));
+}
+
+/* The share that a metric is, of a tally. */
+static double share_of(const struct tally *t, const char *metric)
+{
+    bool prompts = strncmp(metric, "ifeval_prompt", 13) == 0;
+    bool strict = strstr(metric, "strict") != NULL;
+    int64_t of = prompts ? t->prompts : t->instructions;
+    int64_t part =
+        prompts ? (strict ? t->prompt_strict : t->prompt_loose) : (strict ? t->strict : t->loose);
+    return of ? (double)part / (double)of : NAN;
 }
 
 static struct json *tally_json(const struct tally *t)
@@ -92,8 +107,10 @@ static void count_release(struct count *c)
     free(c->by_type);
 }
 
-/* What every item gets when it is answered with one text; text.p NULL: with its own prompt. */
-static struct json *baseline(const struct items *items, struct str text)
+/* What every item gets when it is answered with one text; text.p NULL: with its own prompt. *share: by
+ * the metric, over what has verdicts, as the score beside it is. */
+static struct json *baseline(const struct items *items, struct str text, const char *metric,
+                             double *share)
 {
     struct count c = {0};
     struct arena a = {0};
@@ -101,16 +118,36 @@ static struct json *baseline(const struct items *items, struct str text)
         if (items->v[i].constraints.n)
             add_item(&c, &items->v[i], text.p ? text : items->v[i].instruction, true, &a);
     struct json *o = tally_json(&c.view[VIEW_ALL]);
+    json_put(o, "supported", tally_json(&c.view[VIEW_SUPPORTED]));
+    *share = share_of(&c.view[VIEW_SUPPORTED], metric);
     count_release(&c);
     arena_release(&a);
     return o;
 }
 
-struct json *ifeval_report(const struct items *items, const struct responses *responses,
-                           struct arena *a)
+static struct str note_of(const struct count *c, const char *metric, const double base[3],
+                          struct arena *a)
 {
+    bool prompts = strncmp(metric, "ifeval_prompt", 13) == 0;
+    const int64_t *n = prompts ? c->prompts : c->tiers;
+    return str_printf(
+        a,
+        "of %lld %s %lld are checked exactly, %lld approximately, %lld are unsupported "
+        "and have no value; without answering: empty %.4f, the prompt echoed %.4f, a "
+        "constant sentence %.4f",
+        (long long)(n[0] + n[1] + n[2]), prompts ? "prompts" : "instructions", (long long)n[0],
+        (long long)n[1], (long long)n[2], base[0], base[1], base[2]);
+}
+
+struct json *ifeval_report(const struct scorer *s, const struct items *items,
+                           const struct responses *responses, struct str *note, struct arena *a)
+{
+    static const char *const names[] = {"empty", "echo", "constant"};
+    const struct str texts[] = {STR_LIT(""), {0}, STR_LIT(constant)};
+    double shares[3];
     struct count c = {0};
-    struct json *o = json_obj(), *tiers = json_obj(), *types = json_obj(), *base = json_obj();
+    struct json *o = json_obj(), *tiers = json_obj(), *types = json_obj(), *base = json_obj(),
+                *prompts = json_obj();
     for (size_t i = 0; i < items->n; i++) {
         const struct item *it = &items->v[i];
         const struct response *r = responses_find(responses, it->id);
@@ -120,9 +157,12 @@ struct json *ifeval_report(const struct items *items, const struct responses *re
         if (it->constraints.n)
             add_item(&c, it, text, answered, a);
     }
-    for (int k = 0; ifeval_tier_names[k]; k++)
+    for (int k = 0; ifeval_tier_names[k]; k++) {
         json_put(tiers, ifeval_tier_names[k], json_of_int(c.tiers[k]));
+        json_put(prompts, ifeval_tier_names[k], json_of_int(c.prompts[k]));
+    }
     json_put(o, "tiers", tiers);
+    json_put(o, "prompts", prompts);
     for (int k = 0; k < VIEWS; k++)
         json_put(o, view_names[k], tally_json(&c.view[k]));
     for (size_t k = 0; k < c.types.n; k++) {
@@ -133,10 +173,10 @@ struct json *ifeval_report(const struct items *items, const struct responses *re
         json_put(types, str_dup(a, c.types.key[k]), t);
     }
     json_put(o, "types", types);
-    json_put(base, "empty", baseline(items, STR_LIT("")));
-    json_put(base, "echo", baseline(items, (struct str){0}));
-    json_put(base, "constant", baseline(items, STR_LIT(constant)));
+    for (int k = 0; k < 3; k++)
+        json_put(base, names[k], baseline(items, texts[k], s->metric, &shares[k]));
     json_put(o, "baselines", base);
+    *note = note_of(&c, s->metric, shares, a);
     count_release(&c);
     return o;
 }

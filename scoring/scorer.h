@@ -21,9 +21,10 @@ struct scorer {
     /* r NULL: there is no response (OUTCOME_NOT_RUN). Fills value, outcome, detail. */
     void (*score)(const struct item *it, const struct response *r, struct score *out,
                   struct arena *a);
-    /* More about all items, for the manifest's fact "report"; NULL: nothing. Caller frees. */
-    struct json *(*report)(const struct items *items, const struct responses *responses,
-                           struct arena *a);
+    /* More about all items, for the manifest's fact "report"; NULL: nothing. Caller frees. *note: one
+     * sentence about the items and their scorer, which goes with the value wherever it is shown. */
+    struct json *(*report)(const struct scorer *s, const struct items *items,
+                           const struct responses *responses, struct str *note, struct arena *a);
 };
 extern const struct scorer *const scorers[];
 const struct scorer *scorer_find(struct str name, struct err *e);

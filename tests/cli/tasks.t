@@ -32,6 +32,8 @@ for m in '"name":"acc","task":"copa"' '"name":"acc_norm_char","task":"copa"' '"n
     result $? "the result has $m"
 done
 is "$("$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | grep -o '"name":"acc","task":"copa"[^[]*"n":[0-9]*' | grep -o '[0-9]*$')" 30 "over all rows"
+note='of 8 prompts 8 are checked exactly, 0 approximately, 0 are unsupported and have no value; without answering: empty 0.0000, the prompt echoed 0.1250, a constant sentence 0.1250'
+ok "the value of IFEval says over which prompts it is, and what no answers get" sh -c "'$ASSAY' cat '$tmp/runs/tiny/result.msgpack' | grep -qF '$note'"
 # Of 8 prompts one asks for a word, the others for more than 8 tokens can have; nobody makes commas of them all.
 value() { "$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | grep -o "\"name\":\"$1\",\"task\":\"ifeval\"[^[]*\"value\":[0-9.]*" | grep -o '[0-9.]*$'; }
 followed=$("$ASSAY" cat "$tmp/runs/tiny/scores/ifeval.ifeval_inst.msgpack" | grep -o ' y' | wc -l)
@@ -64,12 +66,17 @@ is $? 0 "a second run"
 "$ASSAY" compare "$tmp/runs/tiny/result.msgpack" "$tmp/runs/tiny-2/result.msgpack" > "$tmp/out" 2>&1
 ok "their accuracies compare" grep -q 'acc' "$tmp/out"
 ok "and so do the instructions they follow" grep -q 'ifeval_inst_strict' "$tmp/out"
+ok "with the prompts they are over" grep -qF "$note" "$tmp/out"
+"$ASSAY" compare "$tmp/runs/tiny/result.msgpack" "$tmp/runs/tiny-2/result.msgpack" --format json > "$tmp/out.json" 2>&1
+is "$(grep -oF "$note" "$tmp/out.json" | wc -l)" 4 "also in JSON, with each run's strict and loose"
+"$ASSAY" report "$tmp/runs/tiny/result.msgpack" "$tmp/runs/tiny-2/result.msgpack" --out "$tmp/r.html" > /dev/null 2>&1
+ok "and in the report" grep -qF "$note" "$tmp/r.html"
 printf '%s\n' 'include = tiny.ini' '[data]' 'instruct =' '[finetune]' 'epochs = 1' 'seeds = 2' 'template = plain' '[eval]' \
     'windows = false' "tasks = ifeval=$tmp/data/if.jsonl" 'min_p = 0.1' 'temperature = 1' 'repetition_penalty = 1.3' > "$tmp/files/tuned.ini"
 go RUN=tuned
 is $? 0 "a run that fine-tunes two seeds"
 ok "both answer" test -s "$tmp/runs/tuned/eval/ifeval-1.msgpack" -a -s "$tmp/runs/tuned/eval/ifeval-2.msgpack" -a ! -e "$tmp/runs/tuned/eval/ifeval.msgpack"
-ok "the metric is their mean" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -o '\"name\":\"ifeval_inst_strict\".*' | grep -q 'fine-tuning seeds: [0-9.]* [0-9.]*'"
+ok "the metric is their mean" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -o '\"name\":\"ifeval_inst_strict\".*' | grep -q 'of 16 instructions 16 are checked exactly.*; fine-tuning seeds: [0-9.]* [0-9.]*'"
 ok "min_p and the penalty are part of its identity" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -q 'decoding=temperature 1, top_k 0, top_p 1, seed 1, min_p 0.1, repetition penalty 1.3, at most 8 tokens'"
 sed -i 's/^tasks = .*/tasks = copa/' "$tmp/files/tiny.ini"
 go RUN=tiny

@@ -241,8 +241,23 @@ static void test_report(void)
     struct responses responses = {r, 2, {0}, {0}};
     index_add(&responses.index, r[0].item, 0);
     index_add(&responses.index, r[1].item, 1);
-    struct json *o = ifeval_report(&items, &responses, &a);
+    struct str note, inst;
+    json_free(
+        ifeval_report(scorer_find(STR_LIT("ifeval_inst"), NULL), &items, &responses, &inst, &a));
+    struct json *o =
+        ifeval_report(scorer_find(STR_LIT("ifeval"), NULL), &items, &responses, &note, &a);
     struct buf b = {0};
+    CHECK_STR(str_dup(&a, note),
+              "of 3 prompts 2 are checked exactly, 0 approximately, 1 are unsupported and have no "
+              "value; without answering: empty 0.0000, the prompt echoed 0.5000, a constant "
+              "sentence 0.5000",
+              "the note of a metric of prompts");
+    CHECK_STR(
+        str_dup(&a, inst),
+        "of 5 instructions 4 are checked exactly, 0 approximately, 1 are unsupported and have "
+        "no value; without answering: empty 0.0000, the prompt echoed 0.5000, a constant "
+        "sentence 0.5000",
+        "and of one of instructions");
     json_write(o, &b);
     CHECK(str_find(buf_str(&b), STR_LIT("\"tiers\":{\"exact\":4,\"approximated\":0,"
                                         "\"unsupported\":1}")) >= 0,
