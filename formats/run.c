@@ -209,14 +209,14 @@ static const struct field eval_config_fields[] = {
      .help = "windows: first token of the slice of the test split"},
     {"tokens", FIELD_I64, AT(tokens), "0", 0, 9e15,
      .help = "windows: tokens predicted in the slice; 0: to the end of the split"},
-    {"batch", FIELD_I64, AT(batch), "8", 1, 65536, .help = "sequences at once; changes no number",
-     .flags = FIELD_VOLATILE},
-    {"max_new_tokens", FIELD_I64, AT(max_new_tokens), "64", 1, 1048576,
-     .help = "longest answer, in tokens"},
     {"window", FIELD_I64, AT(window), "0", 0, 1 << 24,
      .help = "windows: tokens in a window; 0: the model's context"},
     {"stride", FIELD_I64, AT(stride), "0", 0, 1 << 24,
      .help = "windows: tokens from one to the next, which alone count; 0: the window, disjoint"},
+    {"batch", FIELD_I64, AT(batch), "8", 1, 65536, .help = "sequences at once; changes no number",
+     .flags = FIELD_VOLATILE},
+    {"max_new_tokens", FIELD_I64, AT(max_new_tokens), "64", 1, 1048576,
+     .help = "longest answer, in tokens"},
     {"temperature", FIELD_F64, AT(temperature), "0", 0, 100, .help = "0: the likeliest token"},
     {"top_k", FIELD_I64, AT(top_k), "0", 0, 16777216,
      .help = "sample among the k likeliest tokens; 0: all"},
@@ -337,10 +337,6 @@ static const struct field hardware_fields[] = {
 const struct schema hardware_schema = {"hardware", 1, sizeof(struct hardware), hardware_fields};
 
 /* Checks that no single row can make. */
-static int run_check(const struct run *r, struct err *e)
-{
-    if (r->data.instruct_test + r->data.instruct_val >= 1)
-        return err_code(e, EXIT_USAGE,
 /* What would be found only behind the training. A model that is taken as it is has its own context. */
 static int eval_check(const struct run *r, struct err *e)
 {
@@ -368,6 +364,10 @@ static int eval_check(const struct run *r, struct err *e)
     return 0;
 }
 
+static int run_check(const struct run *r, struct err *e)
+{
+    if (r->data.instruct_test + r->data.instruct_val >= 1)
+        return err_code(e, EXIT_USAGE,
                         "data.instruct_test + data.instruct_val = %g leaves nothing to train on",
                         r->data.instruct_test + r->data.instruct_val);
     if (!r->model.from.n && r->model.width % r->model.heads != 0)

@@ -108,10 +108,10 @@ struct finetune_config {
 /* [eval] */
 struct eval_config {
     bool windows, documents, instruct;
-    int64_t start, tokens; /* slice of the test split for windows; tokens 0: to its end */
+    int64_t start, tokens;  /* slice of the test split for windows; tokens 0: to its end */
+    int64_t window, stride; /* of windows; 0: the model's context; 0: the window, disjoint */
     int64_t batch, max_new_tokens;
     double temperature, top_p;
-    int64_t window, stride; /* of windows; 0: the model's context; 0: the window, disjoint */
     double min_p, repetition_penalty; /* 0: all; 1: none */
     int64_t top_k, seed;
     struct strs tasks; /* "piqa=ROWS": a task file or a task of the tool, and its rows */
