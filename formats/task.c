@@ -30,7 +30,7 @@ static const struct field task_fields[] = {
     {"labels", FIELD_STRS, AT(labels), "", .help = "templates of the labels that gold names"},
     {"gold_base", FIELD_I64, AT(gold_base), "0", 0, 1, .help = "what the first index is"},
     {"answer", FIELD_STR, AT(answer), "", .help = "generate: template of the right answer"},
-    {"delimiter", FIELD_STR, AT(delimiter), "\\s", .help = "between context and choice"},
+    {"delimiter", FIELD_STR, AT(delimiter), "\\s", .help = "template: between context and choice"},
     {"encoding", FIELD_ENUM, AT(encoding), "joined", .choices = encodings,
      .help = "joined: encoded as one text (lm-eval); apart: each alone (llm.c)"},
     {"metric", FIELD_STR, AT(metric), "acc", .help = "the metric that is published for it"},
@@ -122,7 +122,7 @@ static int check(struct task *t, struct arena *a, struct err *e)
                    syntax_all(t->choices, "choices", e) || syntax(t->gold, "gold", e) ||
                    syntax_all(t->labels, "labels", e) || syntax(t->answer, "answer", e) ||
                    syntax(t->id, "id", e) || template_filters(t->clean, e) ||
-                   syntax(t->cluster, "cluster", e)
+                   syntax(t->cluster, "cluster", e) || syntax(t->delimiter, "delimiter", e)
                ? -1
                : 0;
 }
@@ -155,8 +155,7 @@ int task_load(struct task *t, const char *name, struct arena *a, struct err *e)
     if (str_ends(base, ".ini"))
         base.n -= 4;
     t->name = str_dup(a, base);
-    if (check(t, a, e) || plain(&t->delimiter, a, e) || plain(&t->description, a, e) ||
-        plain(&t->shot_separator, a, e))
+    if (check(t, a, e) || plain(&t->description, a, e) || plain(&t->shot_separator, a, e))
         return err_wrap(e, "%s", path);
     return 0;
 }
@@ -234,7 +233,8 @@ static int choice_row(const struct task *t, const struct json *row, struct item 
                        it->choices.n, STR_ARG(t->metric));
     for (size_t i = 0; i < it->contexts.n; i++)
         it->contexts.v[i] = template_filter(it->contexts.v[i], t->clean, a);
-    it->delimiter = t->delimiter;
+    if (template_text(t->delimiter, row, a, &it->delimiter, e))
+        return err_wrap(e, "delimiter");
     it->instruction = it->contexts.v[0];
     return gold_of(t, row, it, a, e);
 }

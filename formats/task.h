@@ -4,6 +4,7 @@
  *            a template of nothing but one path to an array is a list of its elements
  *   filters  trim, lstrip, lower, capitalize (the first letter up, the others down), lower_first,
  *            drop_last (character), before:X, after:X (first X), last_word, but_last_word,
+ *            first_blank (the white character at the beginning, if any), but_first_blank,
  *            map:a=b;c=d, wikihow (HellaSwag's cleaning: " [title]" to ". ", brackets out, two
  *            blanks to one, once)
  * "{{" is a brace; \n \t \s \\ in templates are line feed, tab, blank, backslash.
@@ -30,7 +31,7 @@ struct task {
     struct strs labels; /* templates, or one that is a list; empty: gold counts from gold_base */
     int64_t gold_base;
     struct str answer; /* generate: template of the reference */
-    struct str delimiter;
+    struct str delimiter; /* template */
     int encoding;      /* enum task_encoding */
     struct str metric; /* the one that is published for it: acc, acc_norm_char... */
     struct str id, cluster;

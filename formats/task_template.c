@@ -101,6 +101,24 @@ static struct str but_last_word(struct str s, struct str arg, struct arena *a)
     return (struct str){s.p, at ? at - 1 : 0};
 }
 
+static size_t starts_blank(struct str s)
+{
+    return s.n && s.p[0] && strchr(" \t\r\n", s.p[0]) ? 1 : 0;
+}
+
+static struct str first_blank(struct str s, struct str arg, struct arena *a)
+{
+    (void)arg, (void)a;
+    return (struct str){s.p, starts_blank(s)};
+}
+
+static struct str but_first_blank(struct str s, struct str arg, struct arena *a)
+{
+    size_t n = starts_blank(s);
+    (void)arg, (void)a;
+    return (struct str){s.p + n, s.n - n};
+}
+
 /* a=b;c=d: the text that equals a left side becomes its right. */
 static struct str map(struct str s, struct str arg, struct arena *a)
 {
@@ -161,6 +179,8 @@ static const struct filter {
     {"capitalize", false, capitalize},
     {"lower_first", false, lower_first},
     {"drop_last", false, drop_last},
+    {"first_blank", false, first_blank},
+    {"but_first_blank", false, but_first_blank},
     {"before", true, before},
     {"after", true, after},
     {"last_word", false, last_word},

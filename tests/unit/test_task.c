@@ -56,6 +56,8 @@ static void test_templates(void)
         {"{s|before:old}", "the "},
         {"{s|after:old|trim}", "Cat"},
         {"{s|drop_last}", "the old Ca"},
+        {"{s|first_blank}", ""},
+        {"{s|but_first_blank}", "the old Cat"},
         {"{a|map:Y=1;X=2}", "2"},
         {"{a|map:Y=1}", "X"},
         {"{h|wikihow}", " A c d. e"},
@@ -201,6 +203,16 @@ static void test_tasks(void)
                    "\"arg_1\":\" A\"},\"gen_args_1\":{\"arg_0\":\"c\",\"arg_1\":\" B\"}}}",
                    &a),
               "<c> A/<c> B/1", "whose target may be the text of the choice (CommonsenseQA)");
+    CHECK_STR(item("lm-eval-log",
+                   "{\"doc_id\":7,\"target\":\"1\",\"arguments\":{\"gen_args_0\":{\"arg_0\":\"c\","
+                   "\"arg_1\":\"  x\"},\"gen_args_1\":{\"arg_0\":\"c\",\"arg_1\":\" y\"}}}",
+                   &a),
+              "<c>  x/<c> y/1", "white space that belongs to a choice stays with it (HellaSwag)");
+    CHECK_STR(item("lm-eval-log",
+                   "{\"doc_id\":7,\"target\":\"1\",\"arguments\":{\"gen_args_0\":{\"arg_0\":\"c\","
+                   "\"arg_1\":\"x\"},\"gen_args_1\":{\"arg_0\":\"c\",\"arg_1\":\"y\"}}}",
+                   &a),
+              "<c>x/<c>y/1", "and where nothing stands between, nothing is put");
     CHECK(strstr(item("copa", "{\"query\":\"q\",\"choices\":[\"x\",\"y\"],\"gold\":\"z\"}", &a),
                  "gold \"z\" is none of 2 choices"),
           "a gold that is neither an index nor a choice");
