@@ -95,6 +95,13 @@ static bool names_parameter(const struct gathered *g)
            !str_starts(g->param, "messages[");
 }
 
+/* Refusals that are not about what was asked: the next request would meet the same one. */
+static bool of_every_request(int64_t status, const struct gathered *g)
+{
+    return status == 405 || status == 410 || status == 415 || status == 426 ||
+           (status >= 400 && status < 500 && str_eqz(g->error_code, "model_not_found"));
+}
+
 static bool is_html(const struct http_reply *h)
 {
     struct str b = str_trim(h->body);
@@ -126,7 +133,7 @@ static void read_error(const struct chat_target *t, int64_t status, const struct
         give_up(out, CHAT_FATAL,
                 str_printf(a, "%.*s (the key comes from %s)", STR_ARG(why),
                            t->key_name ? t->key_name : "nowhere: this server takes none"));
-    else if (status == 404)
+    else if (status == 404 || of_every_request(status, g))
         give_up(out, CHAT_FATAL,
                 str_printf(a, "%.*s (asked for model %s at %s)", STR_ARG(why), t->model, t->url));
     else if (status == 400 && names_parameter(g))

@@ -6,6 +6,8 @@
  * makes the number of requests at once shrink to 0.8 of it (once in 15 s), each answer lets it grow
  * back by 5% a round.
  * A server that has never answered is given up after 8 tries, or 4 that ran into the timeout.
+ * What a server refuses for good of one item (400, 413, 422...) is that item's failure alone, however many
+ * come in a row; the streaks are of faults of the server and the way to it.
  * What can't get better (key, model, parameter, money, a server that is not there) stops the run:
  * burning the queue would only make more failures. What is under way is still read and given to
  * done(), because it is paid for. All waiting goes through the clock, so tests take milliseconds.
@@ -193,7 +195,7 @@ static void give_failure(struct http_model *m, struct job *j, struct chat_reply 
     const char *why = arena_printf(a, "after %d tr%s: %.*s", j->tries, j->tries == 1 ? "y" : "ies",
                                    STR_ARG(c->why));
     c->r.detail = str_z(why);
-    if (c->kind == CHAT_RETRY || !m->answered) /* a refused item is no fault of a working server */
+    if (!c->r.final) /* a refused item is no fault of a working server */
         m->failed_in_row++;
     give(m, j, &c->r);
     if (gone)
@@ -265,7 +267,7 @@ static void arrived(void *ctx, const struct http_reply *h)
         try_again(m, j, h, &c, &a);
         break;
     case CHAT_FAILED:
-        c.r.final = true;
+        c.r.final = h->status < 500; /* a server that fails may be well later, whatever it says */
         give_failure(m, j, &c, false, &a);
         break;
     case CHAT_FATAL:

@@ -160,8 +160,9 @@ ok "run again, it is complete" quiet "${remote[@]}"
 is "$(wc -l < "$tmp/script.log")" 76 "and only the failed ones were asked again"
 is "$("$ASSAY" cat "$tmp/e/net.msgpack" | grep -c '"text":"one"')" 10 "answers are trimmed"
 exec 7>&-
-printf '%s\n' 'on POST /v1/chat/completions' 'times 10' 'body {"model":"m","choices":[{"message":{"content":"one"},"finish_reason":"stop"}]}' \
-    'on POST /v1/chat/completions' 'times 25' 'status 400' 'body {"error":{"message":"too long"}}' \
+printf '%s\n' 'on POST /v1/chat/completions' 'times 12' 'status 400' 'body {"error":{"message":"too long"}}' \
+    'on POST /v1/chat/completions' 'times 10' 'body {"model":"m","choices":[{"message":{"content":"one"},"finish_reason":"stop"}]}' \
+    'on POST /v1/chat/completions' 'times 13' 'status 400' 'body {"error":{"message":"too long"}}' \
     'on POST /v1/chat/completions' 'body {"model":"m","choices":[{"message":{"content":"two"},"finish_reason":"stop"}]}' > "$tmp/refuse"
 serve refuse
 ok "what a server refuses for good is recorded so" quiet "$ASSAY" eval --task instruct --model "$url/v1#m" --items "$tmp/d/instruct_test.msgpack" --concurrency 1 --out "$tmp/e/refuse.msgpack"

@@ -452,6 +452,26 @@ static void test_stops(void)
             9, four, AT);
     CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 1,
           "nor with Anthropic's credit, which it says in words only: %s", r.e.msg);
+    r = ask(
+        ON
+        "times 20\nstatus 400\nbody {\"error\":{\"message\":\"the prompt has 200 tokens\"}}\n" GOOD,
+        30, four, AT);
+    bool kept = r.rc == 0 && r.a.done == 30;
+    for (int i = 0; kept && i < 30; i++)
+        kept = i < 20 ? r.a.got[i].finish == FINISH_ERROR && r.a.got[i].final
+                      : str_eqz(r.a.got[i].text, "85");
+    CHECK(kept && r.requests == 30,
+          "twenty refused for good before any answer: theirs alone, the rest is asked");
+    r = ask(ON "status 503\nheader x-should-retry: false\nbody {}\n", 40, two, AT);
+    CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.a.done < 12 && !r.a.got[0].final,
+          "a server's own fault is none of the items': it ends the run, resumable");
+    r = ask(ON "status 400\nbody {\"error\":{\"message\":\"no m\",\"code\":\"model_not_found\"}}\n",
+            9, four, AT);
+    CHECK(r.rc == -1 && r.e.code == EXIT_FAILED && r.requests == 1 && strstr(r.e.msg, "model m"),
+          "a model that is not there ends it at once, whatever the status: %s", r.e.msg);
+    r = ask(ON "status 405\nbody {\"error\":{\"message\":\"no POST\"}}\n", 9, four, AT);
+    CHECK(r.rc == -1 && r.e.code == EXIT_FAILED && r.requests == 1,
+          "so does what is refused of every request: %s", r.e.msg);
     r = ask(GOOD, 9, (struct model_options){.retries = 2, .concurrency = 2, .max_requests = 5}, AT);
     CHECK(r.rc == -1 && r.e.code == EXIT_INCOMPLETE && r.requests == 5 && r.a.done == 5,
           "the cap of requests is kept, what was paid for is kept too: %s", r.e.msg);
