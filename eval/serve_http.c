@@ -4,15 +4,14 @@
  * an exchange, and its connection is suspended until there is something to send: suspended ones cost
  * nothing. wake() and rest() come with the server's lock held, so `suspended` is guarded by it.
  *
- * Distrust: bodies beyond the limit, connections that stall, foreign Host headers on a loopback
- * server without a key (a web page that resolves its own name to 127.0.0.1), and keys, which are
- * compared without stopping at the first difference.
+ * Distrust: what the head of a request tells is judged by eval/serve_screen.h; bodies end at the limit;
+ * of too many connections the longest silent one goes (eval/serve_seats.h). Heads of up to 128 KiB reach
+ * us and are refused in our own words; what is larger, or no HTTP, the library refuses in its own.
  */
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "eval/serve.h"
+#include "eval/serve_screen.h"
+#include "eval/serve_seats.h"
+
+#define RESERVE 64 /* connections beyond the limit: for those told to go, and for /health */
 
 struct http {
     struct MHD_Daemon *daemon;
@@ -32,11 +35,13 @@ struct http {
     bool loopback;
     size_t max_body;
     atomic_int pending;
+    struct seats seats; /* of the library's thread */
 };
 /* One request on a connection. */
 struct link {
     struct http *h;
     struct MHD_Connection *conn;
+    struct seat *seat;
     struct exchange *x;
     struct buf body;
     bool over, suspended;
@@ -130,56 +135,38 @@ static struct str header(struct link *l, const char *name)
     return str_z(MHD_lookup_connection_value(l->conn, MHD_HEADER_KIND, name));
 }
 
-/* localhost, 127.x.y.z or ::1; without the port: "[::1]:8080" -> "::1". */
-static bool host_is_loopback(struct str host)
+static enum MHD_Result count_body_headers(void *cls, enum MHD_ValueKind kind, const char *name,
+                                          const char *value)
 {
-    bool six = host.n && host.p[0] == '[';
-    if (six) {
-        host.p++;
-        host.n--;
-    }
-    host = str_cut(&host, six ? ']' : ':');
-    bool digits = str_starts(host, "127.");
-    for (size_t i = 0; i < host.n; i++)
-        digits = digits && (host.p[i] == '.' || (host.p[i] >= '0' && host.p[i] <= '9'));
-    return digits || str_eqz(host, "localhost") || (six && str_eqz(host, "::1"));
-}
-
-static bool key_fits(const struct http *h, struct str given)
-{
-    static const char bearer[] = "Bearer ";
-    size_t n = strlen(h->key);
-    if (given.n < strlen(bearer) || strncasecmp(given.p, bearer, strlen(bearer)) != 0)
-        return false; /* a scheme's name has no case (RFC 9110, 11.1) */
-    given.p += strlen(bearer);
-    given.n -= strlen(bearer);
-    unsigned diff = given.n != n;
-    for (size_t i = 0; i < given.n; i++)
-        diff |= (unsigned char)given.p[i] ^ (unsigned char)h->key[i % (n ? n : 1)];
-    return diff == 0;
+    struct screen_head *k = cls;
+    (void)kind;
+    (void)value;
+    k->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    k->encodings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    return MHD_YES;
 }
 
 /* 0, or the status of a refusal that needs no body to be read. */
 static int screen(struct link *l, const char *url, const char **why)
 {
     struct http *h = l->h;
-    int64_t length;
-    struct str said = header(l, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    *why = "";
-    if (h->loopback && !h->key && !host_is_loopback(header(l, MHD_HTTP_HEADER_HOST))) {
-        *why = "this server is for its own machine: the Host must be localhost or 127.0.0.1";
-        return 403;
+    const union MHD_ConnectionInfo *size =
+        MHD_get_connection_info(l->conn, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    struct screen_rule rule = {h->key, h->loopback, (int64_t)h->max_body};
+    struct screen_head k = {.path = str_z(url),
+                            .host = header(l, MHD_HTTP_HEADER_HOST),
+                            .authorization = header(l, MHD_HTTP_HEADER_AUTHORIZATION),
+                            .length = header(l, MHD_HTTP_HEADER_CONTENT_LENGTH),
+                            .encoding = header(l, MHD_HTTP_HEADER_TRANSFER_ENCODING),
+                            .url = (int64_t)strlen(url),
+                            .head = size ? (int64_t)size->header_size : 0};
+    MHD_get_connection_values(l->conn, MHD_HEADER_KIND, count_body_headers, &k);
+    int status = serve_screen(&rule, &k, why);
+    if (!status && seats_full(&h->seats) && strcmp(url, "/health") != 0) {
+        *why = "all connections of this server are in use; ask again";
+        status = 503;
     }
-    if (h->key && strcmp(url, "/health") != 0 &&
-        !key_fits(h, header(l, MHD_HTTP_HEADER_AUTHORIZATION))) {
-        *why = "a key is wanted: Authorization: Bearer KEY";
-        return 401;
-    }
-    if (said.n && (str_i64(said, &length) || length > (int64_t)h->max_body)) {
-        *why = "the body is larger than this server takes";
-        return 413;
-    }
-    return 0;
+    return status;
 }
 
 static enum MHD_Result start(struct link *l, const char *url, const char *method)
@@ -197,6 +184,7 @@ static enum MHD_Result start(struct link *l, const char *url, const char *method
     buf_release(&l->body);
     if (exchange_ended(l->x))
         return give_body(l);
+    seats_busy(&l->h->seats, l->seat);
     if (exchange_stream(l->x)) {
         server_start(l->x, &hooks);
         return give_stream(l);
@@ -218,6 +206,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *conn, const char
         l = mem_zero(sizeof *l);
         l->h = h;
         l->conn = conn;
+        l->seat = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+        seats_idle(&h->seats, l->seat);
         l->body.max = h->max_body;
         *mine = l;
         atomic_fetch_add(&h->pending, 1);
@@ -227,6 +217,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *conn, const char
     if (*n) {
         if (!l->over && buf_add(&l->body, data, *n))
             l->over = true;
+        seats_idle(&h->seats, l->seat);
         *n = 0;
         return MHD_YES;
     }
@@ -246,10 +237,31 @@ static void completed(void *cls, struct MHD_Connection *conn, void **mine,
         return;
     if (l->x)
         exchange_drop(l->x);
+    seats_idle(&h->seats, l->seat);
     buf_release(&l->body);
     free(l);
     *mine = NULL;
     atomic_fetch_sub(&h->pending, 1);
+}
+
+/* A connection begins or ends. Closing the socket of the longest silent one makes the library end it. */
+static void connected(void *cls, struct MHD_Connection *conn, void **mine,
+                      enum MHD_ConnectionNotificationCode what)
+{
+    struct http *h = cls;
+    struct seat *x = *mine;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (x)
+            seats_leave(&h->seats, x);
+        free(x);
+        *mine = NULL;
+        return;
+    }
+    *mine = x = mem_zero(sizeof *x);
+    struct seat *goes = seats_take(
+        &h->seats, x, MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    if (goes)
+        shutdown(goes->fd, SHUT_RDWR);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -296,7 +308,9 @@ static int listen_on(struct http *h, const struct addrinfo *at, const struct ser
     h->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, complain,
                          NULL, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_NOTIFY_COMPLETED,
-                         completed, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections,
+                         completed, h, MHD_OPTION_NOTIFY_CONNECTION, connected, h,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->connections + RESERVE,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)4 * SCREEN_HEAD,
                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(o->timeout < 1 ? 1 : o->timeout),
                          MHD_OPTION_END); /* its default keeps a second server off the port */
     if (!h->daemon && errno == EADDRINUSE)
@@ -333,6 +347,7 @@ static int http_open(void **t, struct server *s, const struct serve_options *o, 
     int rc = getaddrinfo(host, arena_printf(&a, "%lld", (long long)o->port), &want, &at);
     h->server = s;
     h->max_body = (size_t)o->max_body;
+    h->seats.max = o->connections;
     if (rc) {
         rc = err_code(e, EXIT_USAGE, "--host %s is no address like 127.0.0.1 or ::1", host);
     } else {

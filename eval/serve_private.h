@@ -1,4 +1,4 @@
-/* serve_private: what serve.c, serve_ask.c, serve_reply.c and serve_score.c share. */
+/* serve_private: what serve.c, serve_ask.c, serve_decode.c, serve_reply.c and serve_score.c share. */
 #ifndef EVAL_SERVE_PRIVATE_H
 #define EVAL_SERVE_PRIVATE_H
 
@@ -143,6 +143,11 @@ struct exchange {
 
 /* Drops one holder; the last one frees. Under the lock. */
 void exchange_unref(struct exchange *x);
+
+/* ---- serve_decode.c ------------------------------------------------------------------------- */
+
+/* Decodes what comes until the server is told to end and all is answered, or cut. */
+int serve_decode(struct server *s, struct err *e);
 
 /* ---- serve_score.c: log-probabilities ------------------------------------------------------- */
 

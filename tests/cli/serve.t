@@ -189,6 +189,12 @@ is "$(raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9
 is "$(raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n{}' | sed 's/^4..$/closed/')" closed "a negative length"
 is "$(raw 'nonsense\r\n\r\n' --end | sed 's/^4..$/closed/')" closed "no HTTP"
 is "$(head -c 300000 /dev/zero | tr '\0' 'A' | perl tests/http_ask.pl --raw "${root#http://}" --end | sed 's/^4..$/closed/')" closed "an endless line"
+A=$(printf 'A%.0s' $(seq 9000))
+is "$(post "$A" '{}' status error.type | tr '\n' ' ')" "414 invalid_request_error " "a path that is too long, in the form of all errors"
+is "$(ask "$root/health" GET --header "X-1: $A" --header "X-2: $A" --header "X-3: $A" --header "X-4: $A" --get error.message)" "the headers are larger than 32768 bytes" "and headers that are too large"
+is "$(raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}')" 400 "two lengths"
+is "$(raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n')" 400 "a length beside chunks"
+is "$(raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n{}')" 400 "a coding that is no chunks, at once"
 raw 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{"pro' --end > /dev/null
 is "$(ask "$root/health" --get status)" ok "and it is still well"
 
@@ -204,6 +210,38 @@ is "$(ask "$root/health" --get decoding --get waiting | tr '\n' ' ')" "0 0 " "it
 stop
 is $rc 0 "SIGTERM ends an idle server"
 ok "which says what it did" grep -q 'requests answered' "$tmp/serve.err"
+
+# ---- connections that say nothing, half a head or half a body keep nobody out
+start --connections 20
+is "$(perl -MIO::Socket::INET -e '
+    $SIG{PIPE} = "IGNORE";
+    my $new = sub { IO::Socket::INET->new(PeerAddr => $ARGV[0], Timeout => 5) or die "connect: $!" };
+    my $busy = $new->();
+    my $ask = "{\"prompt\":\"The\",\"max_tokens\":100,\"temperature\":1,\"n\":300}";
+    print $busy "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: " . length($ask) . "\r\n\r\n$ask";
+    $busy->flush;
+    select undef, undef, undef, 0.2;
+    my @idle;
+    for my $i (1 .. 300) {
+        my $s = $new->();
+        print $s "GET /health HT" if $i % 3 == 1;
+        print $s "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{" if $i % 3 == 2;
+        $s->flush;
+        push @idle, $s;
+    }
+    my @said;
+    for my $path ("/health", "/v1/models", "/health") {
+        my $s = $new->();
+        print $s "GET $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        $s->flush;
+        local $SIG{ALRM} = sub { print "silent"; exit };
+        alarm 20;
+        push @said, (<$s> // "closed") =~ /(\d{3})/;
+    }
+    alarm 60;
+    push @said, "and the busy one", (<$busy> // "closed") =~ /(\d{3})/;
+    print "@said"' "${root#http://}")" "200 200 200 and the busy one 200" "300 idle connections where 20 may be: others are answered, and what is under way too"
+stop
 
 # ---- limits
 start --rows 1 --queue 2 --max-body 2000 --template plain
