@@ -83,7 +83,7 @@ check() { EMULATED=1 DEVICES=1 CHECK_PRIMITIVES=$ASSAY_LIBDIR/primitives OUT=$tm
 says() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(" ".join(p["part"] + ":" + p["state"] for p in d["parts"]))' "$tmp/out/gpu-check.json"; }
 check
 is $? 0 "gpu-check, emulated" || sed 's/^/# /' "$tmp/table"
-is "$(says | sed 's/torch:[a-z]*/torch:any/')" "device:ok primitives:ok ops:ok train:ok torch:any generate:ok resume:ok sanitizer:skipped" \
+is "$(says | sed 's/torch:[a-z]*/torch:any/')" "device:ok primitives:ok ops:ok train:ok generate:ok resume:ok torch:any sanitizer:skipped" \
     "every part is in its report, and what could not be done is skipped by name"
 grep -E 'skipped' "$tmp/table" | sed 's/^/# /'
 ok "with its figures" python3 -c 'import json, sys; f = json.load(open(sys.argv[1]))["figures"]; assert f["train_tokens_per_s"] > 0 and f["train_mfu"] is None and f["op_checks"] > 50, f' "$tmp/out/gpu-check.json"
@@ -92,6 +92,19 @@ head -c 100 /dev/zero >"$tmp/wrong/words"
 EMULATED=1 CHECK_WORDS=$tmp/wrong/words PARTS="device primitives" CHECK_PRIMITIVES=$ASSAY_LIBDIR/primitives OUT=$tmp/out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>&1
 is $? 1 "a primitive that differs fails the check"
 is "$(says)" "device:ok primitives:failed" "and stands in the report"
+# Killed in the middle: what was found is told, what ran and what did not begin is named, nothing runs on.
+printf '#!/bin/sh\n[ "$1" = train ] || exec "%s" "$@"\nsleep 321\n' "$box/assay" >"$tmp/stuck"
+chmod +x "$tmp/stuck"
+ASSAY=$tmp/stuck PARTS="device train generate" check &
+for _ in $(seq 100); do
+    sleep 0.2
+    stuck=$(pgrep -f "$tmp/stuck train --quiet" | tail -1)
+    [ -z "$stuck" ] || break
+done
+kill "$(pgrep -f "$box/tests/gpu/check.sh" | head -1)"
+wait $!
+is "$? $(says)" "1 device:ok train:failed generate:skipped" "a check that is ended still tells all it knows"
+ok "and leaves nothing running" bash -c '[ -n "$1" ] && ! kill -0 "$1" 2>/dev/null' _ "$stuck"
 CUEMU_DEVICES=0 check
 is "$? $(says | cut -d' ' -f1,2)" "1 device:failed primitives:skipped" "without a device nothing is claimed"
 ok "and the shell complains of no file" bash -c '! grep "line [0-9]*:" "$1"' _ "$tmp/err"

@@ -26,6 +26,7 @@ suite() {
 suite test_ops CUEMU_SEED=0 ASSAY_CUDA_TUNE=fused
 suite test_ops CUEMU_SEED=1 ASSAY_CUDA_TUNE=separate
 suite test_ops CUEMU_SEED=7 CUEMU_LAZY=1
+suite test_ops CUEMU_SEED=0 ASSAY_CUDA_TUNE=own
 suite test_contract CUEMU_SEED=0 CUEMU_GUARD=1
 suite test_contract CUEMU_SEED=1
 suite test_grad CUEMU_SEED=7
@@ -37,6 +38,9 @@ suite test_comm CUEMU_DEVICES=3
 ok "doctor names the device and says that it is emulated" grep -q 'emulated device 0' "$tmp/doctor"
 CUEMU_DRIVER=12020 "$ASSAY" doctor >"$tmp/doctor" 2>&1
 ok "a driver too old: doctor says which it needs" grep -q 'the driver knows CUDA 12.2, this build needs' "$tmp/doctor"
+CUEMU_NO_CODE=1 "$ASSAY" doctor >"$tmp/doctor" 2>&1
+ok "a card that the build has no code for: doctor says what to do" \
+    grep -q "^cuda .*compute capability 8.0, and this build's code does not run on it (no kernel image.*ARCH=native" "$tmp/doctor"
 
 # The tool itself: a run on cuda and on cpu from one file; losses agree, and so does decoding.
 export ASSAY_CUDA_TUNE=separate # no choice by measurement, so that runs repeat
@@ -68,6 +72,8 @@ train() { # backend, folder, options
     "$ASSAY" train --quiet --config "$tmp/run.ini" --shards "$tmp/shards" --out "$tmp/$out" --set "train.backend=$backend" "$@" \
         >"$tmp/out" 2>&1 || { sed 's/^/# /' "$tmp/out"; return 1; }
 }
+ASSAY_CUDA_TUNE=foo train cuda typo >/dev/null
+ok "a way of products that is not there is refused by name" grep -q 'ASSAY_CUDA_TUNE = foo: fused, separate or own' "$tmp/out"
 losses() { grep -o '"loss": *[0-9.]*' "$tmp/$1/metrics.jsonl" | grep -o '[0-9.]*$'; }
 ok "assay train on cuda(emulated)" train cuda straight
 ok "and on the CPU" train cpu cpu
@@ -102,6 +108,9 @@ silent=$(grep -c '"power_w":null,"energy_j":null' "$tmp/deaf/metrics.jsonl")
 is "$([ "$silent" -ge 2 ] && grep -c '"power_w":[0-9]\|"energy_j":[0-9]' "$tmp/deaf/metrics.jsonl") $(volatile deaf energy_j)" "0 null" "what the card does not support is null, not 0"
 LD_LIBRARY_PATH=$BUILD/cudaemu/nvml CUEMU_NVML_FAIL=1 train cuda failing
 is "$(volatile failing energy_j)" null "a library that does not start is as good as none"
+LD_LIBRARY_PATH=$BUILD/cudaemu/nvml CUEMU_MEMORY=4000000000 CUEMU_NVML_MEMORY=5000000 CUEMU_NVML_POWER=250500 train cuda slice
+ok "a slice of a card: the memory is the slice's, the power of the whole is not taken" \
+    [ "$(volatile slice energy_j) $(($(volatile slice memory_most | cut -d. -f1) < 4000000000)) $(grep -c '"memory":5000000' "$tmp/slice/metrics.jsonl")" = "null 1 0" ]
 prompt() { "$ASSAY" sample --model "$tmp/straight/latest" --backend "$1" --prompt-ids 1,2,3 --ids --max-new-tokens 8 --temperature 0 2>"$tmp/err"; }
 cuda=$(prompt cuda)
 ok "a checkpoint continues a prompt with the KV cache on cuda" [ -n "$cuda" ] || sed 's/^/# /' "$tmp/err"

@@ -491,7 +491,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcp
     if (to_device && (uintptr_t)to + n > (uintptr_t)a->base + a->mapped - PAGE)
         fail("cudaMemcpyAsync: %zu bytes do not fit device memory of %zu", n, a->n);
     Transfer t = {to, from, n, 0, nullptr};
-    if (kind == cudaMemcpyHostToDevice && !b) {
+    /* Where the device reads pageable memory itself it may do so late. */
+    if (kind == cudaMemcpyHostToDevice && !b && !setting("CUEMU_LAZY", 0)) {
         t.staged = malloc(n ? n : 1);
         memcpy(t.staged, from, n);
         t.from = t.staged;
@@ -503,7 +504,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcp
 }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t n, enum cudaMemcpyKind kind)
 {
-    return cudaMemcpyAsync(to, from, n, kind, nullptr);
+    cudaError_t e = cudaMemcpyAsync(to, from, n, kind, nullptr);
+    Lock l(lock);
+    drain(stream_of(nullptr), UINT64_MAX);
+    return e;
 }
 cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStream_t stream)
 {
@@ -635,11 +639,19 @@ const char *cudaGetErrorString(cudaError_t e)
         return "invalid device ordinal";
     case cudaErrorInsufficientDriver:
         return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoKernelImageForDevice:
+        return "no kernel image is available for execution on the device";
     case cudaErrorNoDevice:
         return "no CUDA-capable device is detected";
     default:
         return "an error";
     }
+}
+/* CUEMU_NO_CODE=1: as if the object held code for other devices. */
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *a, const void *)
+{
+    memset(a, 0, sizeof *a);
+    return setting("CUEMU_NO_CODE", 0) ? report(cudaErrorNoKernelImageForDevice) : cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute a, int value)
 {

@@ -5,6 +5,7 @@
  * The conformance suite itself runs from tests/cli/cuda.t, with several schedules.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/ops/harness.h"
@@ -166,6 +167,20 @@ static void test_uploads(void)
     for (int i = 0; i < N; i++)
         same = same && got[i] == i;
     CHECK(same, "what put() was given may change on return");
+    /* More than all slots together hold. */
+    enum { MANY = 3 << 20 };
+    int32_t *big = mem_array(MANY, sizeof *big);
+    t = tensor_1d(DTYPE_I32, op_alloc(&b, MANY * sizeof *big), MANY);
+    for (int i = 0; i < MANY; i++)
+        big[i] = i;
+    op_put(&b, &t, big);
+    memset(big, 0xff, MANY * sizeof *big);
+    op_get(&b, big, &t);
+    same = op_sync(&b, &e) == 0;
+    for (int i = 0; i < MANY; i++)
+        same = same && big[i] == i;
+    CHECK(same, "however much it is");
+    free(big);
     backend_close(&b);
     unsetenv("CUEMU_LAZY");
 }

@@ -21,6 +21,29 @@ static void put(const char *root, const char *folder)
     CHECK(system(line) == 0, "a library in %s", folder);
 }
 
+/* A plain python3 that is a link, of a link, into an environment whose folder begins with a dot. */
+static void test_python(const char *const *homes)
+{
+    char root[600], line[2048], path[2048], why[256];
+    const char *before = getenv("PATH");
+    snprintf(root, sizeof root, "%s/image/.venv", tap_tmp());
+    put(root, "lib/python3.12/site-packages/nvidia/cu13/lib");
+    snprintf(line, sizeof line,
+             "cd '%s' && mkdir bin ../bin ../empty && cp /bin/true ../python3.12 && "
+             "ln -s ../../python3.12 bin/python && ln -s python bin/python3 && "
+             "ln -s ../.venv/bin/python3 ../bin/python3",
+             root);
+    CHECK(system(line) == 0, "links to an interpreter");
+    snprintf(path, sizeof path, "%s/../empty:%s/../bin:%s", root, root, before);
+    setenv("PATH", path, 1);
+    CHECK(find_library("libwanted.so.7", homes, why, sizeof why) != NULL,
+          "with pip, where the python3 of PATH looks");
+    snprintf(line, sizeof line, "rm '%s/bin/python3'", root);
+    CHECK(system(line) == 0, "a link that leads nowhere");
+    CHECK(!find_library("libwanted.so.7", homes, why, sizeof why), "finds nothing, and ends");
+    setenv("PATH", before, 1);
+}
+
 static void test_layouts(void)
 {
     static const char *const folders[] = {"lib64",    "lib",      "targets/x86_64-linux/lib",
@@ -45,6 +68,7 @@ static void test_layouts(void)
     CHECK(find_library("libwanted.so.7", homes, why, sizeof why) != NULL,
           "with pip, in a virtual environment");
     unsetenv("VIRTUAL_ENV");
+    test_python(homes);
     CHECK(!find_library("libwanted.so.7", homes, why, sizeof why) && strstr(why, "libwanted.so.7"),
           "nowhere: the loader's sentence names it: %s", why);
 }

@@ -73,8 +73,14 @@ for _ in $(seq 600); do # the checkpoint of step 10 appears whole, by rename
     sleep 0.05
 done
 # The ranks first: a launcher's end alone would let them save once more.
-kill -9 $(cat "/proc/$pid/task/$pid/children" 2>/dev/null) $pid 2>/dev/null
+ranks_of=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null)
+kill -9 $ranks_of $pid 2>/dev/null
 wait $pid 2>/dev/null
+for p in $ranks_of; do # nobody waits for these; while one still ends, the folder is locked
+    for _ in $(seq 200); do
+        kill -0 "$p" 2>/dev/null && sleep 0.05 || break
+    done
+done
 [ -e "$tmp/killed/latest" ] || fail "no checkpoint was written"
 (train --out "$tmp/killed") || fail "going on from the checkpoint fails"
 cmp -s "$tmp/straight/latest/model.safetensors" "$tmp/killed/latest/model.safetensors" ||

@@ -14,9 +14,15 @@ import json
 import statistics
 import time
 
-import torch
-from torch import nn
-from torch.nn import functional as F
+import sys
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError as why:
+    print(f"torch_gpt2: PyTorch is not here ({why})")
+    sys.exit(0)
 
 
 class Block(nn.Module):

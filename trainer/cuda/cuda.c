@@ -43,7 +43,8 @@ static int why_no_device(cudaError_t rc, struct err *e)
     if (rc == cudaErrorInsufficientDriver)
         return err_set(e, "the driver knows CUDA %d.%d, this build needs %d.%d: update the driver",
                        driver / 1000, driver / 10 % 100, need / 1000, need / 10 % 100);
-    return err_set(e, "no device: %s", cudaGetErrorString(rc));
+    return err_set(e, "no device: %s%s", cudaGetErrorString(rc),
+                   rc == cudaErrorSystemNotReady ? " (does the fabric manager run?)" : "");
 }
 
 static int find_device(int device, struct err *e)
@@ -57,6 +58,34 @@ static int find_device(int device, struct err *e)
     return 0;
 }
 
+/* Empty is as good as not set. */
+static int find_tune(enum tune *t, struct err *e)
+{
+    static const char *const names[] = {"", "fused", "separate", "own"};
+    const char *wish = getenv("ASSAY_CUDA_TUNE");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(wish ? wish : "", names[i]) == 0) {
+            *t = (enum tune)i;
+            return 0;
+        }
+    return err_code(
+        e, EXIT_USAGE,
+        "ASSAY_CUDA_TUNE = %.40s: fused, separate or own; not set, products are measured", wish);
+}
+
+/* A build has code for some cards and PTX for later ones; which driver takes that only it knows. */
+static int has_code(const struct cudaDeviceProp *p, int device, struct err *e)
+{
+    cudaError_t rc = cuda_code_here();
+    if (rc == cudaSuccess)
+        return 0;
+    return err_set(
+        e,
+        "device %d is %s of compute capability %d.%d, and this build's code does not run "
+        "on it (%s): update the driver, or build with ARCH=native on this machine",
+        device, p->name, p->major, p->minor, cudaGetErrorString(rc));
+}
+
 static int describe(struct cuda *c, struct err *e)
 {
     struct cudaDeviceProp p;
@@ -67,6 +96,8 @@ static int describe(struct cuda *c, struct err *e)
     if (p.major < 8)
         return err_set(e, "device %d is %s of compute capability %d.%d; 8.0 is needed", c->device,
                        p.name, p.major, p.minor);
+    if (has_code(&p, c->device, e) < 0)
+        return -1;
     c->nvml = nvml_open(c->device);
     nvml_describe(c->nvml, nvml, sizeof nvml);
     snprintf(c->name, sizeof c->name, "%s", p.name);
@@ -102,10 +133,12 @@ static int cuda_open(struct backend *b, int device, int threads, struct err *e)
 {
     if (threads < 0)
         return err_code(e, EXIT_USAGE, "cuda: %d threads", threads);
-    if (find_device(device, e) < 0)
+    enum tune tune = TUNE_MEASURE;
+    if (find_tune(&tune, e) < 0 || find_device(device, e) < 0)
         return -1;
     struct cuda *c = mem_zero(sizeof *c);
     c->device = device;
+    c->tune = tune;
     b->impl = c;
     cudaError_t rc = cudaSetDevice(device);
     if (rc != cudaSuccess) {
@@ -229,11 +262,9 @@ void *cuda_scratch(struct backend *b, enum scratch which, size_t n)
     return c->scratch[which];
 }
 
-bool cuda_upload(struct backend *b, const char *op, void *dst, const void *src, size_t n)
+static bool upload_piece(struct backend *b, const char *op, void *dst, const void *src, size_t n)
 {
     struct cuda *c = cuda_of(b);
-    if (n > SLOT_BYTES) /* from pageable memory: the driver has read it all on return */
-        return cuda_ok(b, op, cudaMemcpyAsync(dst, src, n, cudaMemcpyHostToDevice, c->stream));
     int k = c->slot_at;
     c->slot_at = (k + 1) % SLOTS;
     void *slot = c->slot + (size_t)k * SLOT_BYTES;
@@ -242,6 +273,16 @@ bool cuda_upload(struct backend *b, const char *op, void *dst, const void *src, 
     memcpy(slot, src, n);
     return cuda_ok(b, op, cudaMemcpyAsync(dst, slot, n, cudaMemcpyHostToDevice, c->stream)) &&
            cuda_ok(b, op, cudaEventRecord(c->slot_free[k], c->stream));
+}
+
+/* Whatever its size: of pageable memory a driver may or may not have read all on return. */
+bool cuda_upload(struct backend *b, const char *op, void *dst, const void *src, size_t n)
+{
+    for (size_t at = 0; at < n; at += SLOT_BYTES)
+        if (!upload_piece(b, op, (char *)dst + at, (const char *)src + at,
+                          n - at < SLOT_BYTES ? n - at : SLOT_BYTES))
+            return false;
+    return true;
 }
 
 static void cuda_put(struct backend *b, struct tensor *dst, const void *src)

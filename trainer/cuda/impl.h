@@ -12,7 +12,10 @@
 
 /* Pieces of scratch that an op may hold at the same time. */
 enum scratch { SCRATCH_PARTIAL, SCRATCH_WEIGHT, SCRATCH_BIAS, SCRATCH_OUT, SCRATCH_PIECES };
-enum { SLOTS = 16, SLOT_BYTES = 64 << 10, MARKS = 64, LT_WORKSPACE = 32 << 20 };
+enum { SLOTS = 16, SLOT_BYTES = 256 << 10, MARKS = 64, LT_WORKSPACE = 32 << 20 };
+/* Whether products take bias and gelu with them: ASSAY_CUDA_TUNE, read when the device is opened. Own: the
+ * library is left out and gemm.cu does all of them, slowly. */
+enum tune { TUNE_MEASURE, TUNE_FUSED, TUNE_SEPARATE, TUNE_OWN };
 
 struct cuda_memory; /* one allocation; a list */
 
@@ -26,7 +29,7 @@ struct cuda {
     size_t scratch_n[SCRATCH_PIECES];
     struct cuda_fault *fault; /* on the device, and its copy here, page-locked */
     struct cuda_fault *found;
-    /* Small uploads go through page-locked slots, so that put() need not wait for the stream. */
+    /* Uploads go through page-locked slots, so that put() need not wait for the stream. */
     unsigned char *slot;
     cudaEvent_t slot_free[SLOTS];
     int slot_at;
@@ -37,7 +40,8 @@ struct cuda {
     int nsegments;
     struct nvml *nvml;
     struct tuned *tuned; /* choices between fused and separate work, by shape; linear.c */
-    bool tf32;           /* products of f32 may round their factors */
+    enum tune tune;
+    bool tf32; /* products of f32 may round their factors */
     char name[256], describe[512];
 };
 
@@ -60,7 +64,9 @@ bool cuda_same_type(struct backend *b, const char *op, const struct tensor *cons
 struct nvml *nvml_open(int device);
 void nvml_close(struct nvml *n);
 void nvml_describe(struct nvml *n, char *out, size_t size);
-void nvml_read(struct nvml *n, struct device_reading *r); /* leaves out what it does not know */
+/* Leaves out what it does not know, and a card of which r->memory_total is only a part (MIG): power and
+ * energy of the whole are not this part's. */
+void nvml_read(struct nvml *n, struct device_reading *r);
 
 void cuda_linear_release(struct cuda *c);
 void cuda_op_linear_fwd(struct backend *b, struct tensor *y, const struct tensor *x,

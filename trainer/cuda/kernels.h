@@ -87,6 +87,8 @@ cudaError_t cuda_gelu_grad(enum dtype type, void *dy, const void *pre, float *db
 cudaError_t cuda_add_partials(float *dst, const float *partial, int64_t stride, int64_t partials,
                               int64_t n, cudaStream_t s);
 cudaError_t cuda_cast(enum dtype type, void *out, const float *in, int64_t n, cudaStream_t s);
+/* Whether the device runs the code that this object holds. */
+cudaError_t cuda_code_here(void);
 /* Stochastically (struct rounding of backend.h); first: the number of in[0], a multiple of 4. */
 cudaError_t cuda_cast_stochastic(enum dtype type, void *out, const float *in, int64_t n,
                                  uint64_t key, int64_t first, cudaStream_t s);

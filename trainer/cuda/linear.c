@@ -3,7 +3,7 @@
  *
  * Which of the two is faster depends on library and device, so the first use of a shape measures
  * both and keeps the better; ASSAY_CUDA_TUNE=fused or separate decides without measuring (and makes
- * runs on one device repeat bit by bit). Weights are f32 or of the activations' type: a model that
+ * runs on one device repeat bit by bit), own takes kernels of our own only. Weights are f32 or of the activations' type: a model that
  * computes in bf16 or fp16 keeps such a copy of them; f32 weights beside narrow activations are
  * copied at each use. Their gradients are f32 always.
  */
@@ -71,6 +71,8 @@ static enum lt_result through_library(struct backend *b, const struct product *p
         .aux = p->aux,
     };
     int status = 0;
+    if (c->tune == TUNE_OWN)
+        return LT_UNSUPPORTED;
     enum lt_result rc = lt_run(c->lt, &l, c->workspace, LT_WORKSPACE, c->stream, &status);
     if (rc == LT_FAILED)
         backend_fail(b, "%s: cuBLASLt status %d", p->op, status);
@@ -155,14 +157,11 @@ static bool take_fused(struct backend *b, const struct product *p, int what, way
         if (t->m == p->m && t->n == p->n && t->k == p->k && t->type == (int32_t)p->type &&
             t->what == what)
             return t->fused;
-    const char *wish = getenv("ASSAY_CUDA_TUNE");
     struct tuned *t = mem_zero(sizeof *t);
     *t = (struct tuned){c->tuned, p->m, p->n, p->k, (int32_t)p->type, what, false};
-    if (wish && strcmp(wish, "separate") == 0)
-        t->fused = false;
-    else if (wish && strcmp(wish, "fused") == 0)
+    if (c->tune == TUNE_FUSED)
         t->fused = fused(b, job);
-    else {
+    else if (c->tune == TUNE_MEASURE) {
         float with = measure(b, fused, job);
         t->fused = with >= 0 && with <= measure(b, separate, job);
     }

@@ -92,7 +92,8 @@ static cublasLtEpilogue_t epilogue(enum lt_epilogue e)
 /* How well the pointers are aligned decides which kernels may run: 1 to 16 bytes. */
 static int32_t alignment(const struct lt_product *p)
 {
-    uintptr_t all = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->d | (uintptr_t)p->aux | 16;
+    uintptr_t all = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->d | (uintptr_t)p->aux |
+                    (uintptr_t)p->bias | 16;
     return (int32_t)(all & (~all + 1));
 }
 
@@ -103,14 +104,14 @@ static bool set(struct lt *t, cublasLtMatmulDesc_t d, cublasLtMatmulDescAttribut
 }
 
 /* The pointers of an epilogue belong to the call, not to the plan. */
-static bool set_pointers(struct lt *t, const struct plan *k, const struct lt_product *p)
+static bool set_pointers(struct lt *t, const struct plan *k, const struct lt_product *p,
+                         const void *bias, const void *aux)
 {
     bool ok = true;
     if (p->epilogue != LT_PLAIN)
-        ok = set(t, k->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
+        ok = set(t, k->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (p->epilogue == LT_GELU_BIAS)
-        ok = ok &&
-             set(t, k->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &p->aux, sizeof p->aux);
+        ok = ok && set(t, k->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
     return ok;
 }
 
@@ -122,6 +123,9 @@ static bool describe(struct lt *t, struct plan *k, const struct lt_product *p)
     cublasLtEpilogue_t ep = epilogue(p->epilogue);
     cudaDataType_t in = data_type(p->type), out = data_type(p->out_type);
     uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, kk = (uint64_t)p->k;
+    /* The heuristic reads alignments off these two and nothing behind them: the plan must not count on
+     * more than every call with its key has. */
+    const void *aligned = (const void *)(uintptr_t)k->key.align;
     if (t->api.desc_create(&k->desc, compute, CUDA_R_32F) != CUBLAS_STATUS_SUCCESS ||
         !set(t, k->desc, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof ta) ||
         !set(t, k->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof tb) ||
@@ -135,7 +139,7 @@ static bool describe(struct lt *t, struct plan *k, const struct lt_product *p)
            t->api.layout_create(&k->b, in, p->tb ? n : kk, p->tb ? kk : n, p->ldb) ==
                CUBLAS_STATUS_SUCCESS &&
            t->api.layout_create(&k->d, out, m, n, p->ldd) == CUBLAS_STATUS_SUCCESS &&
-           set_pointers(t, k, p);
+           set_pointers(t, k, p, aligned, aligned);
 }
 
 static bool choose(struct lt *t, struct plan *k, size_t room)
@@ -207,7 +211,7 @@ enum lt_result lt_run(struct lt *t, const struct lt_product *p, void *workspace,
 {
     struct plan *k = plan_of(t, p, room);
     float one = 1, beta = p->accumulate ? 1 : 0;
-    if (!k->works || !set_pointers(t, k, p))
+    if (!k->works || !set_pointers(t, k, p, p->bias, p->aux))
         return LT_UNSUPPORTED;
     cublasStatus_t rc = t->api.matmul(t->handle, k->desc, &one, p->a, k->a, p->b, k->b, &beta, p->d,
                                       k->d, p->d, k->d, &k->algo, workspace, room, s);

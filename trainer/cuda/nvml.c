@@ -90,6 +90,12 @@ void nvml_describe(struct nvml *n, char *out, size_t size)
         snprintf(out + at, size - at, "%slimit %u W", at ? ", " : "", milliwatt / 1000);
 }
 
+/* A slice of a card has less than the card; what the driver keeps back is a few per cent. */
+static bool whole_card(double card, double device)
+{
+    return !(device > 0) || card < 1.2 * device;
+}
+
 void nvml_read(struct nvml *n, struct device_reading *r)
 {
     struct nvml_memory m;
@@ -97,7 +103,12 @@ void nvml_read(struct nvml *n, struct device_reading *r)
     unsigned long long millijoule;
     if (!n)
         return;
-    if (n->memory(n->device, &m) == 0) {
+    if (n->driver(r->driver, sizeof r->driver) != 0)
+        r->driver[0] = 0;
+    bool known = n->memory(n->device, &m) == 0;
+    if (known && !whole_card((double)m.total, r->memory_total))
+        return;
+    if (known) {
         r->memory_used = (double)m.used;
         r->memory_total = (double)m.total;
     }
@@ -105,6 +116,4 @@ void nvml_read(struct nvml *n, struct device_reading *r)
         r->power_w = milliwatt / 1e3;
     if (n->energy(n->device, &millijoule) == 0)
         r->energy_j = (double)millijoule / 1e3;
-    if (n->driver(r->driver, sizeof r->driver) != 0)
-        r->driver[0] = 0;
 }
