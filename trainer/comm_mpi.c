@@ -23,6 +23,7 @@ struct mpi {
     struct comm_host *host; /* first: see comm_host.h */
     void *room;             /* [world][CHUNK] of 8 bytes at most; grows */
     size_t have;
+    bool ours; /* MPI began with this comm, and ends with it */
 };
 
 static int failed(int code, const char *what, struct err *e)
@@ -209,47 +210,6 @@ static const struct comm_link link_mpi = {
     .notes = mpi_notes,
 };
 
-static void mpi_close(struct comm *c)
-{
-    struct mpi *m = c->impl;
-    if (!m)
-        return;
-    comm_host_close(m->host);
-    free(m->room);
-    free(m);
-    c->impl = NULL;
-}
-
-static int mpi_open(struct comm *c, struct backend *b, struct err *e)
-{
-    int there = 0;
-    MPI_Initialized(&there);
-    if (!c->meet || !there)
-        return err_set(e, "MPI carries gradients between ranks that mpirun started, and these were "
-                          "started otherwise: start them with mpirun, or leave train.comm out");
-    if (strcmp(b->ops->name, "cpu") != 0)
-        return err_set(e, "mpi sums in host memory, not on %s", b->ops->name);
-    struct mpi *m = c->impl = mem_zero(sizeof *m);
-    c->backend = b;
-    if (comm_host_open(c, &m->host, &link_mpi, e) == 0)
-        return 0;
-    mpi_close(c);
-    return -1;
-}
-
-static const struct comm_ops ops = {
-    .abi = BACKEND_ABI,
-    .name = "mpi",
-    .open = mpi_open,
-    .close = mpi_close,
-    .all_reduce = comm_host_all_reduce,
-    .reduce_scatter = comm_host_reduce_scatter,
-    .all_gather = comm_host_all_gather,
-    .broadcast = comm_host_broadcast,
-    .wait = comm_host_wait,
-    .sync = comm_host_sync,
-};
-
 /* ---- the process ---- */
 
 static int start(int *rank, int *world, int *local, int *local_world, struct err *e)
@@ -274,6 +234,75 @@ static int start(int *rank, int *world, int *local, int *local_world, struct err
     MPI_Comm_free(&node);
     return 0;
 }
+
+/* ---- the comm ---- */
+
+static void mpi_close(struct comm *c)
+{
+    struct mpi *m = c->impl;
+    if (!m)
+        return;
+    comm_host_close(m->host);
+    if (m->ours && !rendezvous_failed(c->meet))
+        MPI_Finalize();
+    free(m->room);
+    free(m);
+    c->impl = NULL;
+}
+
+/* Ranks that met without MPI may still have it: srun --mpi=pmix. It must see the same ranks. */
+static int begin(struct comm *c, bool *ours, struct err *e)
+{
+    int there = 0, rank = -1, world = 0, local, local_world;
+    MPI_Initialized(&there);
+    if (!c->meet || (!there && !getenv("PMIX_RANK")))
+        return err_set(
+            e,
+            "MPI carries gradients between ranks that mpirun or srun --mpi=pmix started, "
+            "and these were started otherwise%s",
+            c->meet && c->meet->local_world < c->world
+                ? ": start them so"
+                : ": start them so, or leave train.comm out");
+    if (start(&rank, &world, &local, &local_world, e))
+        return -1;
+    *ours = !there;
+    if (rank == c->rank && world == c->world)
+        return 0;
+    return err_set(
+        e,
+        "MPI counts this as rank %d of %d: libassay_mpi.so was built for another MPI than "
+        "the one that started the ranks",
+        rank, world);
+}
+
+static int mpi_open(struct comm *c, struct backend *b, struct err *e)
+{
+    bool ours = false;
+    if (strcmp(b->ops->name, "cpu") != 0)
+        return err_set(e, "mpi sums in host memory, not on %s", b->ops->name);
+    if (begin(c, &ours, e))
+        return -1;
+    struct mpi *m = c->impl = mem_zero(sizeof *m);
+    m->ours = ours;
+    c->backend = b;
+    if (comm_host_open(c, &m->host, &link_mpi, e) == 0)
+        return 0;
+    mpi_close(c);
+    return -1;
+}
+
+static const struct comm_ops ops = {
+    .abi = BACKEND_ABI,
+    .name = "mpi",
+    .open = mpi_open,
+    .close = mpi_close,
+    .all_reduce = comm_host_all_reduce,
+    .reduce_scatter = comm_host_reduce_scatter,
+    .all_gather = comm_host_all_gather,
+    .broadcast = comm_host_broadcast,
+    .wait = comm_host_wait,
+    .sync = comm_host_sync,
+};
 
 static int share(void *bytes, size_t n, struct err *e)
 {

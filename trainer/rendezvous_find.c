@@ -162,5 +162,14 @@ int rendezvous_find(struct rendezvous_found *f, struct err *e)
     if (strcmp(n->way, "mpi") != 0 || !object_exists("mpi"))
         return find_place(f, e);
     f->mpi = mpi_load(e);
-    return f->mpi ? f->mpi->start(&f->rank, &f->world, &f->local, &f->local_world, e) : -1;
+    int told = f->world;
+    if (!f->mpi || f->mpi->start(&f->rank, &f->world, &f->local, &f->local_world, e))
+        return -1;
+    if (f->world == told)
+        return 0;
+    return err_set(
+        e,
+        "mpirun started %d ranks, but MPI counts %d: libassay_mpi.so was built for another "
+        "MPI than this mpirun's; build it again where mpirun's headers are",
+        told, f->world);
 }

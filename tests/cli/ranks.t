@@ -235,9 +235,11 @@ result $? "the variables of srun: the same bytes"
 RANK=0 WORLD_SIZE=2 train no --ranks 2 2>err.txt
 is $? 2 "--ranks for a rank is refused: $(cat err.txt)"
 train no --ranks 2 --set train.comm=mpi 2>err.txt
-is "$? $(grep -cE 'MPI carries gradients between ranks that mpirun started|comm mpi: .*libassay_mpi' err.txt)" "1 1" "train.comm = mpi without mpirun: $(cat err.txt)"
+is "$? $(grep -cE 'MPI carries gradients between ranks that mpirun or srun --mpi=pmix started|comm mpi: .*libassay_mpi' err.txt)" "1 1" "train.comm = mpi without mpirun: $(cat err.txt)"
 if [ -e "$BUILD/libassay_mpi.so" ] && command -v mpirun >/dev/null; then
     export ASAN_OPTIONS=detect_leaks=0 # MPI leaks on its own
+    wrong "mpirun started 2 ranks, but MPI counts 1" "an MPI that is not mpirun's does not train alone" OMPI_COMM_WORLD_RANK=0 \
+        OMPI_COMM_WORLD_SIZE=2 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     run="mpirun --allow-run-as-root --oversubscribe -n"
     $run 2 "$ASSAY" train --quiet --config run.ini --shards shards --out bympi --set train.comm=mpi >out.txt 2>&1 &&
         same two bympi
