@@ -261,8 +261,9 @@ int train_run(const struct train_options *o, struct err *e)
     if (ranks_join(&t.ranks, o->seat, "train", e) || train_prepare(&t, e) || train_same(&t, e))
         goto out;
     bool first = ranks_first(&t.ranks);
-    if (first && (stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
-                  file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e)))
+    if (first &&
+        (stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
+         file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e) || train_settle(&t, e)))
         goto out;
     fresh = first && stage_fresh(&t.stage);
     if (ranks_tell(&t.ranks, &fresh, sizeof fresh, e))

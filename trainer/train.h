@@ -2,8 +2,8 @@
  *
  * The result is decided by [model], [train] (without threads, micro_batch, backend, keep,
  * max_hours, ranks, comm, zero) and the shards' hash; these make the key. A folder with a manifest of that key is up
- * to date; one with checkpoints of that key goes on from the newest; one of another key is removed
- * with a sentence. A resumed run is bit-equal to a straight one with as many ranks; with others it is
+ * to date; one with checkpoints of that key goes on from the newest; one of another key is put aside
+ * with a sentence and removed when this one has its first checkpoint. A resumed run is bit-equal to a straight one with as many ranks; with others it is
  * the same but for rounding. Ranks read the same steps, each its part of the sequences.
  */
 #ifndef TRAINER_TRAIN_H

@@ -90,9 +90,12 @@ int train_checkpoint(struct trainer *t, struct err *e)
     if (checkpoint_save(dir, t->m, eot, s, t->key, json_get(t->stage.doc, "options"), e) ||
         folder_links(out, s->step, s->best_step, e))
         return -1;
-    if (!t->interrupted)
-        return folder_prune(out, t->c.checkpoint_every, t->steps, t->c.keep, s->best_step, e);
-    return 0;
+    if (t->interrupted)
+        return 0;
+    return folder_replaced(out, e) ||
+                   folder_prune(out, t->c.checkpoint_every, t->steps, t->c.keep, s->best_step, e)
+               ? -1
+               : 0;
 }
 
 static void add_times(struct trainer *t, const struct metrics_row *r, size_t n)

@@ -26,6 +26,14 @@ int folder_prune(const char *dir, int64_t every, int64_t last, int64_t keep, int
 /* Removes a run: checkpoints, links, metrics, what killed writers left. Nothing else. */
 int folder_clear(const char *dir, struct err *e);
 
+/* A run of other options does not wipe the one that is there (trainer/train_aside.c): it is put aside
+ * into DIR/.replaced, renamed, and removed behind the new one's first checkpoint that is not an
+ * interruption's (folder_replaced). Until then whoever starts in the folder and is not the new run
+ * (goes_on) finds the old one in its place again: folder_settle, before anything else is read. */
+int folder_put_aside(const char *dir, struct err *e);
+int folder_settle(const char *dir, bool goes_on, struct err *e);
+int folder_replaced(const char *dir, struct err *e);
+
 /* How a run in the folder ended that failed, DIR/failed.json {"sentence", "step", "ended"}: begin takes
  * the one before away, failed writes it. Interrupted (EXIT_INCOMPLETE) is no failure. */
 void folder_begin(const char *dir);

@@ -181,6 +181,29 @@ static int other_run(struct trainer *t, int64_t step, struct err *e)
                    (long long)step, t->o->out, why[0] ? "options: " : "data or options", why);
 }
 
+int train_settle(struct trainer *t, struct err *e)
+{
+    struct train_state found = {0};
+    struct err ignored;
+    bool goes_on = folder_newest(t->o->out, &found, &t->arena, &ignored) > 0 &&
+                   str_eqz(found.config_key, t->key);
+    return folder_settle(t->o->out, goes_on, e);
+}
+
+/* The run that is in the folder stays until this one has a checkpoint. */
+static int put_aside(struct trainer *t, int64_t step, struct err *e)
+{
+    char why[400] = "";
+    if (step)
+        checkpoint_differs(folder_step(&t->arena, t->o->out, step),
+                           json_get(t->stage.doc, "options"), why, sizeof why);
+    log_warn(
+        "%s holds step %lld of a run with other %s%s; starting over. It is kept until this run's "
+        "first checkpoint: stop before that, train with its options, and it is back",
+        t->o->out, (long long)step, why[0] ? "options: " : "options or data", why);
+    return folder_put_aside(t->o->out, e);
+}
+
 int train_start(struct trainer *t, struct err *e)
 {
     struct train_state found = {0};
@@ -192,13 +215,12 @@ int train_start(struct trainer *t, struct err *e)
         return err_set(e, "--resume: %s holds no checkpoint", t->o->out);
     if (t->o->resume && !same)
         return other_run(t, found.step, e);
-    if (stage_start(&t->stage, e) || checkpoint_sweep(t->o->out, e))
+    bool other = !same && (have || file_exists(path_join(&t->arena, t->o->out, "manifest.json")));
+    if ((other && put_aside(t, found.step, e)) || stage_start(&t->stage, e) ||
+        checkpoint_sweep(t->o->out, e))
         return -1;
     if (same)
         return load_checkpoint(t, &found, e);
-    if (have)
-        log_warn("%s held step %lld of a run with other options or data; starting over", t->o->out,
-                 (long long)found.step);
     t->state.config_key = str_copy(&t->arena, str_z(t->key));
     if (t->c.precision == PRECISION_FP16) {
         struct scaler k;

@@ -44,6 +44,8 @@ bool train_out_of_hours(const struct trainer *t);
 /* Before the first step (trainer/train_open.c). */
 int train_prepare(struct trainer *t, struct err *e); /* options, shards, the key */
 int train_open_model(struct trainer *t, struct err *e);
+/* On rank 0, under the lock: a run that was put aside for one that came to nothing is back. */
+int train_settle(struct trainer *t, struct err *e);
 /* On rank 0: 1 goes on from a checkpoint, 0 afresh, -1 error. */
 int train_start(struct trainer *t, struct err *e);
 /* Which machine makes the steps from here on. Called while the journal still has the steps behind the

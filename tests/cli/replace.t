@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# A training with other options in a folder that holds one: the old run stays until the new one has a
+# checkpoint of its own, whenever it is killed.
+. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/chain.sh"
+tmp=$(mktemp -d)
+trap '[ $BASHPID = $$ ] && rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 1
+export OMP_NUM_THREADS=1
+chain_shards shards 9000 900
+cat >run.ini <<EOT
+[model]
+layers = 1
+heads = 2
+width = 48
+context = 64
+vocab = 61
+[train]
+tokens = 20480
+batch = 8
+lr = 1e-2
+checkpoint_every = 10
+keep = 2
+threads = 1
+backend = cpu
+EOT
+train() { local out=$1; shift; "$ASSAY" train --quiet --config run.ini --shards shards --out "$out" "$@"; }
+list() { (cd "$1" && find . -type f -o -type l | sort | xargs sha256sum 2>/dev/null | cut -c1-80); }
+
+train old 2>err.txt
+is $? 0 "a run ends"
+list old >before.txt
+
+# Killed before it has a checkpoint: in its first step, and at every rename that puts the old run aside.
+killed() { # name, environment and options of the new run
+    local name=$1
+    shift
+    cp -a old here
+    env "$@" "$ASSAY" train --quiet --config run.ini --shards shards --out here --set train.lr=2e-2 2>err.txt
+    [ ! -e here/manifest.json ]
+    result $? "$name: the old manifest does not speak of the new run"
+    ls here/step-* >/dev/null 2>&1
+    result $((!$?)) "nor are the old checkpoints taken for its own"
+    train here 2>again.txt
+    is $? 0 "the old options again end at once"
+    list here >after.txt
+    ok "with every file of the old run as it was" cmp before.txt after.txt
+    rm -rf here
+}
+killed "a disk that fails at the first checkpoint" ASSAY_FAULT=sync:3
+has err.txt "holds step 40 of a run with other options: train.lr was 0.01, is 0.02; starting over" "what differs is said"
+
+cp -a old here
+(exec "$ASSAY" train --quiet --config run.ini --shards shards --out here --set train.lr=2e-2 \
+    --set train.tokens=20n --set train.checkpoint_every=0 2>err.txt) &
+pid=$!
+
+while ! [ -s here/metrics.jsonl ] || [ -e here/manifest.json ]; do kill -0 $pid 2>/dev/null || break; sleep 0.02; done
+kill -9 $pid
+wait $pid 2>/dev/null
+
+[ -d here/.replaced ]
+result $? "kill -9 in the new run leaves the old one aside"
+train here --set train.lr=3e-2 --set train.max_hours=0.000001 2>err.txt
+is $? 4 "a third run, interrupted with a checkpoint"
+[ -e here/latest/state.msgpack ] && [ -d here/.replaced ]
+result $? "does not cost the old run either"
+"$ASSAY" train --config run.ini --shards shards --out here --resume 2>err.txt
+is $? 0 "which is back when asked for"
+has err.txt "the run that was there before is back" "and that is said"
+list here >after.txt
+ok "whole" cmp before.txt after.txt
+
+# Half moved: as a kill between two renames leaves it.
+mkdir here/.replaced.part
+mv here/manifest.json here/latest here/step-00000040 here/.replaced.part
+train here 2>err.txt
+is $? 0 "a move that was cut is undone"
+list here >after.txt
+ok "and the run is whole" cmp before.txt after.txt
+
+# The new one goes on where it was, and takes the place with its first checkpoint.
+train here --set train.lr=3e-2 --set train.max_hours=0.000001 2>err.txt
+train here --set train.lr=3e-2 2>err.txt
+is $? 0 "the new run goes on and ends"
+train straight --set train.lr=3e-2 2>err.txt
+ok "as a straight one does" same here straight
+is "$(ls -A here)" "$(ls -A straight)" "and nothing of the old run is left"
+
+# A run that came home without its weights is not wiped either.
+cp -a old home
+rm -r home/step-* home/latest home/best
+train home --set train.lr=2e-2 --set train.max_hours=0.000001 2>err.txt
+train home 2>err.txt
+is $? 0 "a sealed run comes back as well"
+done_testing
