@@ -56,13 +56,18 @@ endif
 run-active: $(ACTIVE:%=run-%)
 	@:
 
+# The tool, and where a GPU is the backend beside it; a line of a recipe, as deps come first.
+BUILT = $(MAKE) $(if $(Q),-s) $(if $(wildcard /dev/nvidiactl /dev/nvidia[0-9]*),all,$(TOOL) $(MPI_SO))
 # What cannot train here says so before anything is fetched; a run that has trained is not asked.
+STARTS = for run in $(1); do test -e $(RUNS_DIR)/$$run/pretrain/manifest.json || \
+	  $(TOOL) doctor --config $(RUN_FILES)/$$run.ini $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %) > /dev/null || exit 1; done
+
 run: deps ## RUN=name: the whole chain of one run file in pipelines/runs/
 	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(RUN_NAMES)" >&2; exit 2; }
 	@test -f $(RUN_FILES)/$(RUN).ini || { echo "no run file $(RUN_FILES)/$(RUN).ini; there are: $(RUN_NAMES)" >&2; exit 2; }
 	@test -z "$(HARDWARE)" || test -f "$(HARDWARE_INI)" || { echo "no hardware file $(HARDWARE_INI); HARDWARE is one of: $(HARDWARE_NAMES)" >&2; exit 2; }
-	$(Q)test -e $(RUNS_DIR)/$(RUN)/pretrain/manifest.json || \
-	  $(TOOL) doctor --config $(RUN_FILES)/$(RUN).ini $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %) > /dev/null
+	$(Q)$(BUILT)
+	$(Q)$(call STARTS,$(RUN))
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(RUN)"
 
 compare: $(TOOL) ## RUNS="a b": the comparison of finished runs
@@ -75,9 +80,10 @@ SWEEP ?=
 SWEEP_FILES ?= pipelines/sweeps
 SWEEP_NAMES = $(patsubst $(SWEEP_FILES)/%.ini,%,$(wildcard $(SWEEP_FILES)/*.ini))
 SWEEP_TOOL = $(TOOL) sweep $(SWEEP_FILES)/$(SWEEP).ini --runs $(RUNS_DIR) --run-files $(RUN_FILES) $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %)
-sweep: deps $(TOOL) ## SWEEP=name: runs of a grid of options in pipelines/sweeps/, their comparison and curve
+sweep: deps ## SWEEP=name: runs of a grid of options in pipelines/sweeps/, their comparison and curve
 	@test -n "$(SWEEP)" || { echo "which sweep? SWEEP=name, one of: $(SWEEP_NAMES)" >&2; exit 2; }
 	@test -f $(SWEEP_FILES)/$(SWEEP).ini || { echo "no sweep file $(SWEEP_FILES)/$(SWEEP).ini; there are: $(SWEEP_NAMES)" >&2; exit 2; }
+	$(Q)$(BUILT)
 	$(Q)$(SWEEP_TOOL) --out $(BUILD)/sweeps/$(SWEEP) > /dev/null || test $$? = 4
 	$(Q)cell=; while cell=$$($(SWEEP_TOOL) --next $${cell:+--after $$cell}) && test -n "$$cell"; do \
 	  $(MAKE) run-active ACTIVE_RUNS=$$cell RUN_FILES=$(BUILD)/sweeps/$(SWEEP)/files SET= JUDGE= || echo "sweep: $$cell failed" >&2; done
@@ -95,6 +101,8 @@ ifeq ($(JUDGE),local)
 	$(Q)$(LOCAL_BESIDE) $(MAKE) demo JUDGE='$(LOCAL_SPEC)' \
 	  SET='judge.structured=on judge.concurrency=1 judge.timeout=300 $(SET)'
 else
+	$(Q)$(BUILT)
+	$(Q)$(call STARTS,$(DEMO))
 	$(Q)$(MAKE) run-active ACTIVE_RUNS="$(DEMO)"
 	$(Q)$(if $(JUDGE),:,echo 'judge: none configured, so no judged scores (JUDGE=ollama:llama3, say, asks one; JUDGE=local one from PyPI)' >&2)
 	$(Q)$(TOOL) compare $(DEMO:%=$(RUNS_DIR)/%/result.msgpack)

@@ -191,6 +191,8 @@ go RUN=tiny RUNS_DIR="$tmp/never" HARDWARE=abacus > "$tmp/log" 2>&1
 is "$? $(grep -c 'no hardware file .*abacus.ini; HARDWARE is one of: .*8xa100-40' "$tmp/log")" "2 1" "a HARDWARE that is not there is named, with those that are"
 go RUN=tiny RUNS_DIR="$tmp/never" SET="train.precision=fp16 train.backend=cpu" > "$tmp/log" 2>&1
 is "$? $(grep -c 'precision fp16: the cpu backend computes in' "$tmp/log")" "2 1" "a precision that does not compute here is said"
+make demo DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/never" SET="train.precision=fp16 train.backend=cpu" > "$tmp/log" 2>&1
+is "$? $(grep -c 'precision fp16: the cpu backend computes in' "$tmp/log")" "2 1" "the demo says so too"
 is "$(ls "$tmp/never" 2>/dev/null)" "" "before anything is made"
 "$ASSAY" doctor --config "$tmp/files/tiny.ini" > "$tmp/log" 2>&1
 is "$? $(grep -c 'trains on [a-z]* in fp32' "$tmp/log")" "0 1" "doctor --config says what a run would train on"
