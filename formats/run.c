@@ -191,6 +191,10 @@ static const struct field finetune_config_fields[] = {
      .help = "prompt template: alpaca, plain or a template file"},
     {"max_tokens", FIELD_I64, AT(max_tokens), "0", 0, 1048576,
      .help = "longer examples are dropped and counted; 0: the context"},
+    {"micro_batch", FIELD_I64, AT(micro_batch), "0", 0, 65536, .choices = auto_names,
+     .help = "examples at once; auto or 0: the most that fit", .flags = FIELD_VOLATILE},
+    {"precision", FIELD_ENUM, AT(precision), "fp32", .choices = precision_names,
+     .help = "number format of activations and products; weights and moments stay fp32"},
     {0},
 };
 #undef AT

@@ -103,6 +103,8 @@ struct finetune_config {
     double dropout;       /* -1: the model's */
     struct str template_; /* "alpaca" or a template file; key "template" */
     int64_t max_tokens;   /* examples longer than this (0: context) are dropped and counted */
+    int64_t micro_batch;  /* examples at once; 0 = auto */
+    int precision;        /* enum precision */
 };
 
 /* [eval] */

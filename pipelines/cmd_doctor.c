@@ -204,16 +204,18 @@ static int check_run(const struct opt *o, struct arena *a, struct err *e)
     if (run_load(&r, str_dup(a, o->config), o->set, a, e) ||
         (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e)))
         return -1;
-    if (r.model.from.n)
-        return EXIT_DONE;
     if (backend_open(&b, str_dup(a, r.train.backend), 0, 1, e))
         return err_wrap(e, "train.backend");
-    int rc = gpt2_precision(&b, r.train.precision, e);
-    if (!rc)
+    int rc = 0;
+    if (!r.model.from.n && gpt2_precision(&b, r.train.precision, e))
+        rc = err_wrap(e, "train.precision");
+    else if (gpt2_precision(&b, r.finetune.precision, e))
+        rc = err_wrap(e, "finetune.precision");
+    else if (!r.model.from.n)
         printf("%-12s trains on %s in %s\n", "run", b.ops->name,
                precision_names[r.train.precision]);
     backend_close(&b);
-    return rc ? err_wrap(e, "train.precision") : EXIT_DONE;
+    return rc ? rc : EXIT_DONE;
 }
 
 static int run(void *opt, struct arena *a, struct err *e)

@@ -531,10 +531,14 @@ static void instruct_rules(struct maker *m)
         int64_t seed = f->seed + k;
         const char *ft = arena_printf(m->a, "%s/finetune/%lld", m->dir, (long long)seed);
         const char *fman = arena_printf(m->a, "%s/manifest.json", ft);
-        rule(m, fman, arena_printf(m->a, "%s %s %s", m->init_dep, eman, stamp(m, "finetune")));
+        rule(m, fman,
+             arena_printf(m->a, "%s %s %s %s", m->init_dep, eman, stamp(m, "finetune"),
+                          stamp(m, "train")));
         line(m, true,
              arena_printf(
-                 m->a, "finetune --config %s/run.ini --init %s --examples %s --seed %lld --out %s",
+                 m->a,
+                 "finetune --config %s/run.ini --init %s --examples %s --seed %lld --out %s "
+                 "$(HARDWARE_INI:%%=--hardware %%)",
                  m->dir, m->init, examples, (long long)seed, ft));
         needs(m, fman);
         const char *out =

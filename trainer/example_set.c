@@ -57,27 +57,37 @@ void example_set_release(struct example_set *s)
     *s = (struct example_set){0};
 }
 
-int64_t example_batch(const struct example_set *s, const int64_t *which, int64_t B, int64_t *T,
-                      int32_t *ids, int32_t *targets, uint64_t *seq)
+/* Is id t + 1 of example i a target? */
+static bool counts(const struct example_set *s, int64_t i, int64_t t)
+{
+    return !s->mask_prompt || s->x->mask[s->x->offset[i] + (uint64_t)t + 1];
+}
+
+int64_t example_shape(const struct example_set *s, const int64_t *which, int64_t B, int64_t *T)
 {
     int64_t longest = 2, valid = 0;
     for (int64_t b = 0; b < B; b++) {
-        int64_t n = length_of(s->x, s->kept[which[b]]);
+        int64_t i = s->kept[which[b]], n = length_of(s->x, i);
         if (n > longest)
             longest = n;
+        for (int64_t t = 0; t + 1 < n; t++)
+            valid += counts(s, i, t);
     }
     *T = longest - 1;
+    return valid;
+}
+
+void example_fill(const struct example_set *s, const int64_t *which, int64_t B, int64_t T,
+                  int32_t *ids, int32_t *targets, uint64_t *seq)
+{
     for (int64_t b = 0; b < B; b++) {
         int64_t i = s->kept[which[b]], n = length_of(s->x, i);
         const uint32_t *id = s->x->ids + s->x->offset[i];
-        const uint8_t *mask = s->x->mask + s->x->offset[i];
         seq[b] = (uint64_t)i;
-        for (int64_t t = 0; t < *T; t++) {
-            bool inside = t + 1 < n, counts = inside && (!s->mask_prompt || mask[t + 1]);
-            ids[b * *T + t] = inside ? (int32_t)id[t] : 0;
-            targets[b * *T + t] = counts ? (int32_t)id[t + 1] : -1;
-            valid += counts;
+        for (int64_t t = 0; t < T; t++) {
+            bool inside = t + 1 < n;
+            ids[b * T + t] = inside ? (int32_t)id[t] : 0;
+            targets[b * T + t] = inside && counts(s, i, t) ? (int32_t)id[t + 1] : -1;
         }
     }
-    return valid;
 }

@@ -1,122 +1,22 @@
-/* finetune: epochs over examples, early stop, the best weights back, see finetune.h. */
-#include "trainer/finetune.h"
+/* finetune: epochs over examples, early stop, the best weights back, see finetune.h. What comes before
+ * the first step is in finetune_open.c.
+ */
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
 #include "base/rng.h"
 #include "base/thread.h"
-#include "formats/manifest.h"
 #include "trainer/checkpoint_io.h"
-#include "trainer/gpt2.h"
-#include "trainer/metrics.h"
+#include "trainer/finetune_private.h"
+#include "trainer/step.h"
 #include "trainer/train_folder.h"
 
-#define STAGE_VERSION 1
 /* AdamW's betas and eps are torch's defaults, which public fine-tuning recipes use. */
 #define BETA1 0.9
 #define BETA2 0.999
 #define EPS   1e-8
-
-struct tuner {
-    const struct finetune_options *o;
-    struct finetune_config c;
-    struct model_config model;
-    struct arena arena;
-    struct stage stage;
-    struct file_lock lock;
-    struct examples train_file, val_file;
-    struct example_set train, val;
-    struct backend backend;
-    struct gpt2 *m;
-    struct metrics metrics;
-    struct progress bar;
-    int64_t eos, micro, steps, step, tokens; /* steps: if no epoch is saved */
-    int64_t epochs, best_epoch;              /* done; 0: none yet */
-    double best_loss, first_loss, begun;     /* first: before the first step */
-    float *best, *loss;
-    int32_t *ids, *targets;
-    uint64_t *seq;
-    int64_t *order, *rows; /* of an epoch; of a validation batch */
-};
-
-/* ---- before the first step ---- */
-
-static int open_examples(struct tuner *t, const char *name, struct examples *x,
-                         struct example_set *set, struct err *e)
-{
-    int64_t limit = t->c.max_tokens > 0 && t->c.max_tokens < t->model.context ? t->c.max_tokens
-                                                                              : t->model.context;
-    const char *path = path_join(&t->arena, t->o->examples, name);
-    if (examples_open(x, path, e) ||
-        example_set_make(set, x, limit, t->model.vocab, t->c.mask_prompt, path, e))
-        return -1;
-    if (set->dropped || set->empty)
-        log_warn("%s: %lld of %lld examples are longer than %lld tokens and %lld have no target; "
-                 "they are left out",
-                 path, (long long)set->dropped, (long long)x->n, (long long)limit,
-                 (long long)set->empty);
-    return 0;
-}
-
-/* Options that decide the weights. */
-static int make_key(struct tuner *t, struct err *e)
-{
-    struct finetune_config d = t->c;
-    d.seeds = 1;
-    stage_begin(&t->stage, "finetune", STAGE_VERSION, t->o->out, NULL, NULL);
-    stage_options(&t->stage, "finetune", &finetune_config_schema, &d);
-    return stage_input(&t->stage, t->o->init, e) || stage_input(&t->stage, t->o->examples, e) ? -1
-                                                                                              : 0;
-}
-
-static int prepare(struct tuner *t, struct err *e)
-{
-    if (t->o->seed >= 0)
-        t->c.seed = t->o->seed;
-    if (gpt2_config_of(t->o->init, &t->model, &t->eos, e))
-        return -1;
-    if (t->c.dropout >= 0)
-        t->model.dropout = t->c.dropout;
-    return make_key(t, e);
-}
-
-static int open_model(struct tuner *t, struct err *e)
-{
-    const struct train_config *c = &t->o->run->train;
-    int64_t longest = t->train.longest > t->val.longest ? t->train.longest : t->val.longest;
-    if (backend_open(&t->backend, str_dup(&t->arena, c->backend), 0, (int)c->threads, e))
-        return -1;
-    /* On a CPU one sequence goes back at a time, so a micro-batch that memory makes smaller decides no
-     * bit; a GPU would idle. */
-    struct gpt2_use use = {.batch = t->c.batch, .length = longest - 1, .train = true};
-    struct gpt2_plan plan;
-    use.prefers = backend_prefers(t->backend.ops->name);
-    use.grain = use.prefers->grain_rows ? 1 : 0;
-    int64_t room = t->backend.ops->memory_free(&t->backend);
-    for (; use.batch > 1; use.batch--) {
-        gpt2_plan(&t->model, &use, &plan);
-        if (room < 0 || plan.total <= room)
-            break;
-    }
-    if (!(t->m = gpt2_new(&t->backend, &t->model, &use, e)))
-        return -1;
-    t->micro = use.batch;
-    size_t cells = (size_t)(t->c.batch * use.length);
-    t->loss = mem_array(cells, sizeof *t->loss);
-    t->ids = mem_array(cells, sizeof *t->ids);
-    t->targets = mem_array(cells, sizeof *t->targets);
-    t->seq = mem_array((size_t)t->c.batch, sizeof *t->seq);
-    t->order = mem_array((size_t)t->train.n, sizeof *t->order);
-    t->rows = mem_array((size_t)t->c.batch, sizeof *t->rows);
-    t->best = mem_array((size_t)gpt2_params(t->m)->count, sizeof *t->best);
-    return gpt2_load(t->m, t->o->init, e);
-}
 
 /* ---- training ---- */
 
@@ -126,43 +26,33 @@ static double rate(const struct tuner *t, int64_t step)
     return step < warm ? t->c.lr * (double)step / (double)warm : t->c.lr;
 }
 
-/* Gradient of one batch in pieces of `micro` sequences: the scale is that of the whole batch. */
-static int gradients(struct tuner *t, int64_t B, int64_t T, int64_t valid, double *loss,
+/* The gradients of the B examples `which` on all ranks; *valid: their targets. 1: as step_gradients. */
+static int gradients(struct tuner *t, const int64_t *which, int64_t B, int64_t *valid, double *loss,
                      struct err *e)
 {
-    double sum = 0;
-    gpt2_zero_grad(t->m);
-    for (int64_t i = 0; i < B; i += t->micro) {
-        int64_t n = B - i < t->micro ? B - i : t->micro;
-        struct gpt2_batch g = {.ids = t->ids + i * T,
-                               .targets = t->targets + i * T,
-                               .seq = t->seq + i,
-                               .B = n,
-                               .T = T,
-                               .valid_total = valid,
-                               .seed = (uint64_t)t->c.seed,
-                               .step = (uint64_t)t->step};
-        if (gpt2_grad(t->m, &g, t->loss, e))
-            return -1;
-        for (int64_t k = 0; k < n * T; k++)
-            sum += t->loss[k];
-    }
-    *loss = valid ? sum / (double)valid : 0;
+    struct step_rows rows = {.ids = t->ids,
+                             .targets = t->targets,
+                             .seq = t->seq,
+                             .seed = (uint64_t)t->c.seed,
+                             .step = (uint64_t)t->step,
+                             .loss_scale = t->scaler.scale};
+    struct ranks_step s = {0};
+    int64_t lo, hi;
+    *valid = rows.valid = example_shape(&t->train, which, B, &rows.T);
+    ranks_part(&t->ranks, B, &lo, &hi);
+    rows.n = hi - lo;
+    example_fill(&t->train, which + lo, rows.n, rows.T, t->ids, t->targets, t->seq);
+    int rc = step_gradients(t->m, &t->ranks, &rows, t->micro, t->loss, &s.loss, e);
+    s.stop = interrupt_raised();
+    if (rc || step_agree(&t->ranks, &s, t->step == 1, e))
+        return rc ? rc : -1;
+    t->stop = s.stop;
+    *loss = s.loss / (double)*valid;
     return 0;
 }
 
-static int one_step(struct tuner *t, const int64_t *which, int64_t B, int64_t epoch,
-                    struct metrics_row *r, struct err *e)
+static int update(struct tuner *t, int64_t epoch, struct metrics_row *r, struct err *e)
 {
-    double before = clock_now();
-    int64_t T, valid = example_batch(&t->train, which, B, &T, t->ids, t->targets, t->seq);
-    t->step++;
-    t->tokens += valid;
-    *r = (struct metrics_row){.step = t->step,
-                              .tokens = t->tokens,
-                              .epoch = epoch,
-                              .lr = rate(t, t->step),
-                              .val_loss = NAN};
     struct gpt2_update u = {.lr = r->lr,
                             .beta1 = BETA1,
                             .beta2 = BETA2,
@@ -170,37 +60,72 @@ static int one_step(struct tuner *t, const int64_t *which, int64_t B, int64_t ep
                             .weight_decay = t->c.weight_decay,
                             .clip = t->c.clip,
                             .decay = DECAY_MATRICES,
-                            .step = t->step};
-    if (gradients(t, B, T, valid, &r->loss, e) || gpt2_update(t->m, &u, &r->norm, e))
+                            .step = t->updates + 1,
+                            .loss_scale = t->scaler.scale};
+    if (gpt2_update(t->m, &u, &r->norm, e))
         return -1;
-    if (!isfinite(r->loss) || !isfinite(r->norm))
-        return err_set(e,
-                       "epoch %lld, step %lld: the loss is %g and the gradient's norm %g; nothing "
-                       "was written",
-                       (long long)epoch, (long long)t->step, r->loss, r->norm);
+    if (step_overflowed(&t->scaler, r->norm, t->o->run->train.loss_scale_every, r))
+        return 0;
+    t->updates++;
+    if (isfinite(r->loss) && isfinite(r->norm))
+        return 0;
+    t->ranks.agreed = true; /* from the same numbers on all ranks */
+    return err_set(e,
+                   "epoch %lld, step %lld: the loss is %g and the gradient's norm %g; nothing was "
+                   "written",
+                   (long long)epoch, (long long)t->step, fabs(r->loss), fabs(r->norm));
+}
+
+static int interrupted(struct tuner *t, int64_t epoch, struct err *e)
+{
+    t->ranks.agreed = true;
+    return err_code(e, EXIT_INCOMPLETE, "interrupted in epoch %lld; run it again",
+                    (long long)epoch);
+}
+
+static int one_step(struct tuner *t, const int64_t *which, int64_t B, int64_t epoch,
+                    struct metrics_row *r, struct err *e)
+{
+    double before = clock_now(), waited = t->ranks.comm.waited;
+    int64_t valid;
+    t->step++;
+    *r = (struct metrics_row){
+        .step = t->step, .epoch = epoch, .lr = rate(t, t->step), .val_loss = NAN};
+    int rc = gradients(t, which, B, &valid, &r->loss, e);
+    if (rc)
+        return rc < 0 ? -1 : interrupted(t, epoch, e);
+    t->tokens += valid;
+    r->tokens = t->tokens;
+    if (update(t, epoch, r, e))
+        return -1;
     double seconds = clock_now() - before;
     r->ms = seconds * 1e3;
+    r->ms_comm = (t->ranks.comm.waited - waited) * 1e3;
     r->tokens_per_s = (double)valid / seconds;
     r->seconds = clock_now() - t->begun;
     return 0;
 }
 
-/* Mean loss over all validation examples, in file order. */
+/* Mean loss over all validation examples, in file order; of several ranks each takes its part. */
 static int validate(struct tuner *t, double *loss, struct err *e)
 {
-    double sum = 0;
-    int64_t valid = 0;
-    for (int64_t i = 0; i < t->val.n; i += t->micro) {
-        int64_t n = t->val.n - i < t->micro ? t->val.n - i : t->micro, T;
+    double sum[2] = {0}; /* of losses, of targets */
+    int64_t lo, hi;
+    ranks_part(&t->ranks, t->val.n, &lo, &hi);
+    for (int64_t i = lo; i < hi; i += t->micro) {
+        int64_t n = hi - i < t->micro ? hi - i : t->micro, T;
         for (int64_t k = 0; k < n; k++)
             t->rows[k] = i + k;
-        valid += example_batch(&t->val, t->rows, n, &T, t->ids, t->targets, t->seq);
+        sum[1] += (double)example_shape(&t->val, t->rows, n, &T);
+        example_fill(&t->val, t->rows, n, T, t->ids, t->targets, t->seq);
         if (gpt2_losses(t->m, t->ids, t->targets, n, T, t->loss, e))
             return -1;
         for (int64_t k = 0; k < n * T; k++)
-            sum += t->loss[k];
+            sum[0] += t->loss[k];
     }
-    *loss = valid ? sum / (double)valid : NAN;
+    if (ranks_sum(&t->ranks, sum, 2, e))
+        return -1;
+    *loss = sum[1] > 0 ? sum[0] / sum[1] : NAN;
     return 0;
 }
 
@@ -219,20 +144,23 @@ static int one_epoch(struct tuner *t, int64_t epoch, struct err *e)
         int64_t B = t->train.n - i < t->c.batch ? t->train.n - i : t->c.batch;
         struct metrics_row r;
         char note[80];
-        if (interrupt_raised())
-            return err_code(e, EXIT_INCOMPLETE, "interrupted in epoch %lld; run it again",
-                            (long long)epoch);
+        if (!t->ranks.many)
+            t->stop = interrupt_raised();
+        if (t->stop)
+            return interrupted(t, epoch, e);
         if (one_step(t, t->order + i, B, epoch, &r, e))
             return -1;
         if (i + B == t->train.n && t->val.n && validate(t, &r.val_loss, e))
             return -1;
-        if (metrics_add(&t->metrics, &r, e))
+        if (ranks_first(&t->ranks) && metrics_add(&t->metrics, &r, e))
             return -1;
         snprintf(note, sizeof note, "epoch %lld, loss %.4f", (long long)epoch, r.loss);
         progress_set(&t->bar, (double)t->step, note);
-        if (i + B == t->train.n && t->val.n && !isfinite(r.val_loss))
+        if (i + B == t->train.n && t->val.n && !isfinite(r.val_loss)) {
+            t->ranks.agreed = true;
             return err_set(e, "epoch %lld: the validation loss is %g", (long long)epoch,
-                           r.val_loss);
+                           fabs(r.val_loss));
+        }
         if (i + B == t->train.n && t->val.n && (!t->best_epoch || r.val_loss < t->best_loss)) {
             t->best_epoch = epoch;
             t->best_loss = r.val_loss;
@@ -289,6 +217,10 @@ static int finish(struct tuner *t, struct err *e)
     const char *link = path_join(&t->arena, t->o->out, "latest");
     char key[64];
     snprintf(key, sizeof key, "finetune, seed %lld", (long long)t->c.seed);
+    if (ranks_equal(&t->ranks, t->m, t->step, e))
+        return -1;
+    if (!ranks_first(&t->ranks))
+        return 0;
     if (metrics_sync(&t->metrics, e) || checkpoint_save(dir, t->m, t->eos, NULL, key, NULL, e) ||
         file_symlink("checkpoint", link, e))
         return -1;
@@ -296,6 +228,7 @@ static int finish(struct tuner *t, struct err *e)
     stage_fact(&t->stage, "parameters", json_of_int(params_count(gpt2_config(t->m))));
     stage_fact(&t->stage, "steps", json_of_int(t->step));
     stage_fact(&t->stage, "tokens", json_of_int(t->tokens));
+    stage_fact(&t->stage, "overflows", json_of_int(t->scaler.overflows));
     stage_fact(&t->stage, "epochs", json_of_int(t->epochs));
     stage_fact(&t->stage, "best_epoch", json_of_int(t->best_epoch));
     stage_fact(&t->stage, "examples", json_of_int(t->train.n));
@@ -307,6 +240,10 @@ static int finish(struct tuner *t, struct err *e)
         stage_fact(&t->stage, "val_loss_before", json_of_num(t->first_loss));
     }
     stage_volatile(&t->stage, "train_seconds", json_of_num(clock_now() - t->begun));
+    stage_volatile(&t->stage, "ranks", json_of_int(t->ranks.meet.world));
+    stage_volatile(&t->stage, "micro_batch", json_of_int(t->micro));
+    if (t->ranks.many)
+        stage_volatile(&t->stage, "comm", json_of_z(t->ranks.comm.ops->name));
     stage_volatile(&t->stage, "backend", json_of_z(t->backend.ops->describe(&t->backend)));
     if (stage_output(&t->stage, path_join(&t->arena, dir, "model.safetensors"), e) ||
         stage_output(&t->stage, path_join(&t->arena, dir, "config.json"), e))
@@ -323,57 +260,36 @@ static int clear(struct tuner *t, struct err *e)
     return file_is_dir(dir) ? checkpoint_remove(dir, e) : 0;
 }
 
-static void tuner_release(struct tuner *t)
-{
-    metrics_close(&t->metrics);
-    gpt2_free(t->m);
-    backend_close(&t->backend);
-    example_set_release(&t->train);
-    example_set_release(&t->val);
-    examples_close(&t->train_file);
-    examples_close(&t->val_file);
-    stage_release(&t->stage);
-    file_unlock(&t->lock);
-    free(t->loss);
-    free(t->ids);
-    free(t->targets);
-    free(t->seq);
-    free(t->order);
-    free(t->rows);
-    free(t->best);
-    arena_release(&t->arena);
-}
-
 int finetune_run(const struct finetune_options *o, struct err *e)
 {
     struct tuner t = {.o = o, .c = o->run->finetune, .eos = -1};
     bool began = false;
-    int rc = -1;
-    if (prepare(&t, e) || stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
-        file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e))
+    int rc = -1, fresh = 0;
+    if (ranks_join(&t.ranks, o->seat, "finetune", e) || tuner_prepare(&t, e) || tuner_same(&t, e))
         goto out;
-    if (stage_fresh(&t.stage)) {
+    bool first = ranks_first(&t.ranks);
+    if (first && (stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
+                  file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e)))
+        goto out;
+    fresh = first && stage_fresh(&t.stage);
+    if (ranks_tell(&t.ranks, &fresh, sizeof fresh, e))
+        goto out;
+    if (fresh) {
         rc = EXIT_DONE;
         goto out;
     }
-    if (open_examples(&t, "train.bin", &t.train_file, &t.train, e) ||
-        open_examples(&t, "val.bin", &t.val_file, &t.val, e))
+    if (tuner_open_examples(&t, e) || tuner_open_model(&t, e) || (first && clear(&t, e)))
         goto out;
-    if (!t.train.n) {
-        err_set(e, "%s/train.bin has no example to train on", o->examples);
+    began = first;
+    if (first)
+        folder_begin(o->out);
+    if (first && metrics_open(&t.metrics, path_join(&t.arena, o->out, "metrics.jsonl"), 0, e))
         goto out;
-    }
-    if (!t.val.n)
-        log_warn("%s/val.bin is empty: the last epoch will be kept", o->examples);
-    if (open_model(&t, e) || clear(&t, e))
-        goto out;
-    began = true;
-    folder_begin(o->out);
-    if (metrics_open(&t.metrics, path_join(&t.arena, o->out, "metrics.jsonl"), 0, e) ||
-        tune(&t, e) || restore(&t, e) || finish(&t, e))
+    if (tune(&t, e) || restore(&t, e) || finish(&t, e))
         goto out;
     rc = EXIT_DONE;
 out:
+    rc = ranks_end(&t.ranks, rc, e);
     if (rc < 0 && began)
         folder_failed(o->out, t.step, e);
     else if (rc < 0 && t.lock.held)

@@ -165,10 +165,15 @@ void reducer_begin(struct reducer *r)
     r->last = 0;
 }
 
+void reducer_rest(struct reducer *r)
+{
+    on_ready(r, 0);
+}
+
 int reducer_finish(struct reducer *r, struct err *e)
 {
     r->early = r->buckets - r->left;
-    on_ready(r, 0); /* what backward did not tell: there was none */
+    reducer_rest(r); /* what backward did not tell: there was none */
     comm_wait(r->c, r->last);
     return comm_sync(r->c, e);
 }

@@ -36,8 +36,10 @@ struct reducer *reducer_new(struct gpt2 *m, struct comm *c);
 void reducer_free(struct reducer *r); /* NULL is fine; before the model and the comm */
 
 /* A step: begin, then gradients of all this rank's micro-batches, then finish: sums are there when it
- * returns. A rank without a sequence in the step calls begin and finish alone. */
+ * returns. A rank without a sequence in the step calls rest in their place, at once: the others' buckets
+ * wait for its zeros, and it must not wait for the others before it has sent them. */
 void reducer_begin(struct reducer *r);
+void reducer_rest(struct reducer *r); /* the buckets that have not gone go */
 int reducer_finish(struct reducer *r, struct err *e);
 int reducer_early(const struct reducer *r); /* buckets that went before finish was called */
 int reducer_buckets(const struct reducer *r);

@@ -91,6 +91,8 @@ int step_gradients(struct gpt2 *m, struct ranks *r, const struct step_rows *b, i
         for (int64_t k = 0; k < n * b->T; k++)
             *sum += loss[k];
     }
+    if (r->many && !b->n)
+        reducer_rest(r->reduce);
     return 0;
 }
 

@@ -40,6 +40,7 @@ for k in sys.argv[1].split("."): v = v[int(k)] if isinstance(v, list) else v.get
 print(v)' "$1"; }
 manifest() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print({**d.get("facts", {}), **d.get("volatile", {})}.get(sys.argv[2]))' "$run/$1" "$2"; }
 is "$(manifest pretrain/manifest.json ranks) $(manifest pretrain/manifest.json comm)" "2 nccl" "it trained on both devices, through NCCL"
+is "$(manifest finetune/42/manifest.json ranks) $(manifest finetune/42/manifest.json comm) $(field config.finetune.precision)" "2 nccl fp16" "it was fine-tuned on both as well, in the run file's precision"
 is "$(field steps) $(field config.train.precision) $(field config.train.schedule) $(field config.train.decay)" "3 fp16 constant all" "three steps, with the run file's precision, schedule and decay"
 ok "on the emulated backend: $(field software.backend)" grep -q '^emulated device 0, CUDA' <<<"$(field software.backend)"
 is "$(field hardware.name) $(field hardware.devices) $(field hardware.price_hour)" "8xa100-40 8 10.32" "the result names the machine and its price"

@@ -104,9 +104,17 @@ static char *init, *examples;
 
 static int tune(const struct run *r, const char *out, int64_t seed, struct err *e)
 {
-    struct finetune_options o = {r, init, examples, out, seed};
+    struct finetune_options o = {r, init, examples, out, seed, NULL};
     *e = (struct err){0};
     return finetune_run(&o, e);
+}
+
+static int64_t batch(const struct example_set *s, const int64_t *which, int64_t B, int64_t *T,
+                     int32_t *ids, int32_t *targets, uint64_t *seq)
+{
+    int64_t valid = example_shape(s, which, B, T);
+    example_fill(s, which, B, *T, ids, targets, seq);
+    return valid;
 }
 
 /* Mean loss of a checkpoint over an example shard, one example at a time. */
@@ -130,7 +138,7 @@ static double measure(const char *dir, const char *path, bool mask_prompt)
         int32_t ids[CONTEXT], targets[CONTEXT];
         uint64_t seq[1];
         float loss[CONTEXT];
-        valid += example_batch(&s, &i, 1, &T, ids, targets, seq);
+        valid += batch(&s, &i, 1, &T, ids, targets, seq);
         gpt2_losses(m, ids, targets, 1, T, loss, &e);
         for (int64_t t = 0; t < T; t++)
             sum += loss[t];
@@ -164,7 +172,7 @@ static void test_batches(void)
     example_set_release(&s);
     example_set_make(&s, &x, 16, VOCAB, false, path, &e);
     CHECK(s.n == 2 && s.empty == 1, "unmasked, only the one of a single id is");
-    int64_t valid = example_batch(&s, both, 2, &T, ids, targets, seq);
+    int64_t valid = batch(&s, both, 2, &T, ids, targets, seq);
     static const int32_t want_ids[] = {5, 6, 7, 8, 9, 0}, want[] = {6, 7, 0, 9, 0, -1};
     CHECK(T == 3 && valid == 5 && memcmp(ids, want_ids, sizeof want_ids) == 0 &&
               memcmp(targets, want, sizeof want) == 0,
@@ -172,7 +180,7 @@ static void test_batches(void)
     CHECK(seq[0] == 0 && seq[1] == 1, "sequences are numbered as in the file");
     example_set_release(&s);
     example_set_make(&s, &x, 16, VOCAB, true, path, &e);
-    valid = example_batch(&s, both, 1, &T, ids, targets, seq);
+    valid = batch(&s, both, 1, &T, ids, targets, seq);
     CHECK(valid == 2 && targets[0] == -1 && targets[1] == 7 && targets[2] == 0,
           "masked, only the answer counts");
     example_set_release(&s);
