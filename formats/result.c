@@ -59,6 +59,10 @@ static const struct field hardware_fields[] = {
     {"os", FIELD_STR, AT(os), "", .help = "system and kernel", .flags = FIELD_VOLATILE},
     {"cpus", FIELD_I64, AT(cpus), "0", .help = "usable CPUs", .flags = FIELD_VOLATILE},
     {"devices", FIELD_I64, AT(devices), "0", .help = "devices", .flags = FIELD_VOLATILE},
+    {"ranks", FIELD_I64, AT(ranks), "0", .help = "processes that trained; 0: not said",
+     .flags = FIELD_VOLATILE},
+    {"used", FIELD_I64, AT(used), "0", .help = "devices that they kept busy; 0: not said",
+     .flags = FIELD_VOLATILE},
     {"memory_gib", FIELD_F64, AT(memory_gib), "", .help = "memory, GiB", .flags = FIELD_VOLATILE},
     {"price_hour", FIELD_F64, AT(price_hour), "", .help = "the whole machine, an hour"},
     {"peak_tflops", FIELD_F64, AT(peak_tflops), "", .help = "dense peak of one device, TFLOP/s"},
@@ -204,3 +208,8 @@ static const struct field result_fields[] = {
 };
 #undef AT
 const struct schema result_schema = {"result", 1, sizeof(struct result), result_fields};
+
+int64_t result_devices(const struct result_hardware *h)
+{
+    return h->used > 0 ? h->used : h->devices;
+}

@@ -45,6 +45,7 @@ struct metric {
 struct result_hardware {
     struct str name, cpu, device, driver, interconnect, os;
     int64_t cpus, devices;
+    int64_t ranks, used; /* processes that trained; devices that they kept busy; 0: not said */
     double memory_gib, price_hour, peak_tflops;
     struct str price_currency, price_source, price_date;
 };
@@ -98,6 +99,8 @@ struct result {
     struct strs inputs;            /* "pretrain/manifest.json HASH" */
     struct str rest;
 };
+/* Devices that the training kept busy, as far as it is known; `devices` are those of the machine. */
+int64_t result_devices(const struct result_hardware *h);
 extern const struct schema metric_schema, result_schema, result_segment_schema;
 
 #endif

@@ -8,7 +8,9 @@
  */
 #include "formats/run.h"
 
+#include <fnmatch.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "base/config.h"
 #include "formats/doc.h"
@@ -312,6 +314,8 @@ const char *const hardware_backends[] = {"any", "cpu", "cuda", NULL};
 static const struct field hardware_fields[] = {
     {"name", FIELD_STR, AT(name), "", .help = "what tables call it"},
     {"device", FIELD_STR, AT(device), "", .help = "model of one device"},
+    {"driver_name", FIELD_STR, AT(driver_name), "",
+     .help = "what its driver may call it: patterns with * and ?, a bar between; none: anything"},
     {"backend", FIELD_ENUM, AT(backend), "any", .choices = hardware_backends,
      .help = "on which its devices are used: a run on another takes no peak and no price from it"},
     {"count", FIELD_I64, AT(count), "1", 1, 1000000, .help = "devices"},
@@ -401,6 +405,27 @@ int hardware_load(struct hardware *h, const char *path, struct arena *a, struct 
 bool hardware_is_of(const struct hardware *h, struct str backend)
 {
     return h->backend == 0 || str_eqz(backend, hardware_backends[h->backend]);
+}
+
+bool hardware_is_card(const struct hardware *h, struct str device)
+{
+    char pattern[256], name[256];
+    struct str rest = h->driver_name;
+    if (!rest.n || !device.n)
+        return true;
+    snprintf(name, sizeof name, "%.*s", STR_ARG(device));
+    while (rest.n) {
+        struct str one = str_trim(str_cut(&rest, '|'));
+        snprintf(pattern, sizeof pattern, "%.*s", STR_ARG(one));
+        if (one.n && fnmatch(pattern, name, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+int64_t hardware_used(const struct hardware *h, struct str backend, int64_t ranks)
+{
+    return ranks > 0 && !str_eqz(backend, "cpu") ? ranks : h->count;
 }
 
 void hardware_at(struct hardware *h, int precision)

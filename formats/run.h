@@ -157,7 +157,7 @@ int run_load(struct run *r, const char *path, struct strs sets, struct arena *a,
 
 /* Hardware files (pipelines/hardware/NAME.ini), section [hardware]. */
 struct hardware {
-    struct str name, device, interconnect, price_currency, price_source, price_date;
+    struct str name, device, driver_name, interconnect, price_currency, price_source, price_date;
     int backend;                 /* index of hardware_backends: on which its devices are used */
     int64_t count;               /* devices */
     double memory_gib;           /* of one device */
@@ -175,6 +175,11 @@ int hardware_load(struct hardware *h, const char *path, struct arena *a, struct 
 extern const char *const hardware_backends[];
 /* Whether a run on this backend is on devices that the file describes, as far as the file says. */
 bool hardware_is_of(const struct hardware *h, struct str backend);
+/* Whether the file is of the device that its driver calls `device` ("": it does not say). A file
+ * without driver_name is of any. */
+bool hardware_is_card(const struct hardware *h, struct str device);
+/* Devices that `ranks` processes keep busy: one each, but on a CPU they share what there is. */
+int64_t hardware_used(const struct hardware *h, struct str backend, int64_t ranks);
 /* peak_tflops becomes that of this precision: unknown where the file does not say it, because half as
  * wide a number is several times as fast. */
 void hardware_at(struct hardware *h, int precision);

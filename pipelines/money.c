@@ -195,7 +195,7 @@ void money_bill(struct bill *b, const struct result *r, const struct price *p, s
     b->mfu = money_moved(r) ? NAN : t->mfu; /* one peak for two machines says nothing */
     if (isnan(b->mfu) && !money_moved(r))
         b->mfu = money_mfu(b->rate, schedule_flops(&r->config.model, r->config.model.context),
-                           (double)h->devices, h->peak_tflops);
+                           (double)result_devices(h), h->peak_tflops);
     b->train = training(r, p, n, &lost, &b->mixed);
     if (b->mixed)
         b->train = NAN;

@@ -187,17 +187,17 @@ double money_scaled(const struct result *v, const struct bill *b, size_t n, size
     size_t least = i, others = 0;
     for (size_t k = 0; k < n; k++) {
         if (!str_eq(v[k].hardware.device, v[i].hardware.device) || isnan(b[k].rate) ||
-            v[k].hardware.devices < 1)
+            result_devices(&v[k].hardware) < 1)
             continue;
-        others += v[k].hardware.devices != v[i].hardware.devices;
-        if (v[k].hardware.devices < v[least].hardware.devices ||
-            (v[k].hardware.devices == v[least].hardware.devices && k < least))
+        others += result_devices(&v[k].hardware) != result_devices(&v[i].hardware);
+        if (result_devices(&v[k].hardware) < result_devices(&v[least].hardware) ||
+            (result_devices(&v[k].hardware) == result_devices(&v[least].hardware) && k < least))
             least = k;
     }
     if (!others || !v[i].hardware.device.n || isnan(b[i].rate))
         return NAN;
-    return money_scaling(b[i].rate, (double)v[i].hardware.devices, b[least].rate,
-                         (double)v[least].hardware.devices);
+    return money_scaling(b[i].rate, (double)result_devices(&v[i].hardware), b[least].rate,
+                         (double)result_devices(&v[least].hardware));
 }
 
 /* Runs on the same device: the fewest devices are the measure. */
@@ -214,8 +214,8 @@ static void table_of_scaling(const struct result *v, const struct bill *b, size_
             continue;
         any = true;
         const char *row[] = {str_dup(a, v[i].hardware.device), str_dup(a, v[i].run),
-                             num(a, "%.0f", (double)v[i].hardware.devices), count(a, b[i].rate),
-                             share(a, scaled)};
+                             num(a, "%.0f", (double)result_devices(&v[i].hardware)),
+                             count(a, b[i].rate), share(a, scaled)};
         table_row(&t, row);
     }
     if (any) {

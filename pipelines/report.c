@@ -434,6 +434,8 @@ static void provenance(struct page *p)
         x[3] = h->devices
                    ? arena_printf(a, "%lld x %s", (long long)h->devices, show_str(a, h->device))
                    : "-";
+        if (h->devices && h->used && h->used != h->devices)
+            x[3] = arena_printf(a, "%s, %lld used", x[3], (long long)h->used);
         x[4] = isnan(h->memory_gib) ? "-" : arena_printf(a, "%.1f", h->memory_gib);
         x[5] = show_str(a, h->driver);
         x[6] = show_str(a, h->os);

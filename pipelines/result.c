@@ -24,7 +24,8 @@ struct collector {
     struct stage *st;
     struct arena *a;
     double eval_seconds;
-    struct str backend; /* that trained; empty: not told */
+    struct str backend, device; /* that trained; empty: not told */
+    int64_t ranks;
     struct buf missing; /* names of artefacts that the run file asks for and the folder lacks */
 };
 
@@ -177,6 +178,11 @@ static int collect_pretrain(struct collector *c, struct err *e)
     r->timing.peak_rss = isnan(rss) ? FIELD_NONE_I64 : (int64_t)rss;
     r->software.backend = fact_str(c, m, "backend");
     c->backend = fact_str(c, m, "backend_name");
+    c->device = fact_str(c, m, "device");
+    if (str_eqz(c->device, "unknown"))
+        c->device = (struct str){0};
+    double ranks = fact(m, "ranks");
+    c->ranks = ranks > 0 ? (int64_t)ranks : 0;
     r->started = fact_str(c, m, "started");
     json_free(m);
     return collect_curve(c, dir, e);
@@ -381,11 +387,13 @@ static void collect_money(struct collector *c, const struct hardware *hw)
     struct result *r = c->r;
     struct bill b;
     r->cost_billed = r->config.about.billed;
+    r->hardware.ranks = c->ranks;
     const struct result_segment *s = r->segments.v;
     if (hw) {
         r->hardware.name = hw->name;
         r->hardware.device = hw->device;
         r->hardware.devices = hw->count;
+        r->hardware.used = c->ranks ? hardware_used(hw, c->backend, c->ranks) : 0;
         r->hardware.interconnect = hw->interconnect;
         r->hardware.price_hour = hw->price_hour;
         struct hardware at = *hw;
@@ -399,6 +407,7 @@ static void collect_money(struct collector *c, const struct hardware *hw)
         r->hardware.name = s->hardware;
         r->hardware.device = s->device;
         r->hardware.devices = s->devices;
+        r->hardware.used = str_eqz(c->backend, "cpu") ? s->devices : c->ranks;
         r->hardware.price_hour = s->price_hour;
         r->hardware.price_currency = s->price_currency;
         r->hardware.price_source = s->price_source;
@@ -415,6 +424,13 @@ static const struct hardware *machine_of(const struct collector *c, const struct
 {
     struct str asked = c->r->config.train.backend;
     struct str on = c->backend.n || str_eqz(asked, "auto") ? c->backend : asked;
+    if (hw && !hardware_is_card(hw, c->device)) {
+        log_warn("%s: hardware file %.*s is of %.*s (driver_name = %.*s), the run was on %.*s: the "
+                 "result has no peak, price or cost of it",
+                 c->dir, STR_ARG(hw->name), STR_ARG(hw->device), STR_ARG(hw->driver_name),
+                 STR_ARG(c->device));
+        return NULL;
+    }
     if (!hw || !on.n || hardware_is_of(hw, on))
         return hw;
     log_warn("%s: hardware file %.*s names %lld x %.*s (backend = %s), the run was on %.*s: the "

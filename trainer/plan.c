@@ -245,11 +245,13 @@ static void print_time(const struct plan_result *p, const struct plan_options *o
         fprintf(to, ", %.1f%% of %lld x %.4g TFLOP/s (%s) at %.4g MFLOP a token (6 N + 6 L C T)\n",
                 p->utilisation * 100, (long long)p->devices, h->peak_tflops, from,
                 p->flops_token / 1e6);
+    bool part = p->devices < h->count;
     struct str source = h->price_source.n ? h->price_source : STR_LIT("no source stated");
     if (isfinite(p->money))
-        fprintf(to, "money        %.2f %.*s at %.2f an hour (%.*s%s%.*s), training alone\n",
-                p->money, STR_ARG(h->price_currency), h->price_hour, STR_ARG(source),
-                h->price_date.n ? ", " : "", STR_ARG(h->price_date));
+        fprintf(to, "money        %.2f %.*s at %.2f an hour%s (%.*s%s%.*s), training alone\n",
+                p->money, STR_ARG(h->price_currency), h->price_hour,
+                part ? " for the whole machine" : "", STR_ARG(source), h->price_date.n ? ", " : "",
+                STR_ARG(h->price_date));
     else
         fprintf(to, "money        unknown: hardware.price_hour is not set\n");
 }

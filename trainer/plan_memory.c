@@ -35,11 +35,11 @@ static double reached(const struct result *r)
     double seconds = r->timing.train_seconds - (isnan(val) ? 0 : val);
     if (isnan(rate) && seconds > 0)
         rate = (double)r->tokens / seconds;
-    if (r->config.model.vocab < 1 || h->devices < 1 || !(h->peak_tflops > 0))
+    if (r->config.model.vocab < 1 || result_devices(h) < 1 || !(h->peak_tflops > 0))
         return NAN;
     double work = schedule_flops(&r->config.model, r->config.model.context) *
                   plan_work(&r->config.model, (enum recompute)r->config.train.recompute);
-    return rate * work / ((double)h->devices * h->peak_tflops * 1e12);
+    return rate * work / ((double)result_devices(h) * h->peak_tflops * 1e12);
 }
 
 struct calibration plan_calibrate(const struct result *v, size_t n, const struct hardware *h,

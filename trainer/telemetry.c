@@ -57,17 +57,23 @@ static struct device_reading ask(const struct telemetry *t)
     return r;
 }
 
-static void find_peak(struct telemetry *t, const struct hardware *h, int world)
+static void find_peak(struct telemetry *t, const struct hardware *h, int precision, int world)
 {
     double one = telemetry_peak(t->device);
+    struct str backend = str_z(t->backend->ops->name);
     t->peak = NAN;
     snprintf(t->peak_from, sizeof t->peak_from, "unknown");
-    if (h && !hardware_is_of(h, str_z(t->backend->ops->name)))
+    if (h && !(hardware_is_of(h, backend) && hardware_is_card(h, str_z(t->device))))
         h = NULL;
-    if (h && h->peak_tflops > 0 && h->count > 0) {
-        t->peak = h->peak_tflops * 1e12 * (double)h->count;
+    if (h && h->peak_tflops > 0) {
+        int64_t used = hardware_used(h, backend, world);
+        t->peak = h->peak_tflops * 1e12 * (double)used;
         snprintf(t->peak_from, sizeof t->peak_from, "hardware file %.*s: %lld x %g TFLOP/s",
-                 STR_ARG(h->name), (long long)h->count, h->peak_tflops);
+                 STR_ARG(h->name), (long long)used, h->peak_tflops);
+    } else if (!isnan(one) && precision < PRECISION_BF16) {
+        snprintf(t->peak_from, sizeof t->peak_from,
+                 "unknown: the table of devices has none of %s, and no hardware file sets %s",
+                 precision_names[precision], hardware_peak_key(precision));
     } else if (!isnan(one)) {
         t->peak = one * 1e12 * world;
         snprintf(t->peak_from, sizeof t->peak_from, "table of devices, %s: %d x %g TFLOP/s",
@@ -76,7 +82,7 @@ static void find_peak(struct telemetry *t, const struct hardware *h, int world)
 }
 
 void telemetry_begin(struct telemetry *t, struct backend *b, const struct hardware *hardware,
-                     double flops_token, int world)
+                     double flops_token, int precision, int world)
 {
     *t = (struct telemetry){.clock = t->clock ? t->clock : clock_system(),
                             .every = t->every > 0 ? t->every : EVERY,
@@ -85,7 +91,7 @@ void telemetry_begin(struct telemetry *t, struct backend *b, const struct hardwa
     struct device_reading r = ask(t);
     memcpy(t->device, r.device, sizeof t->device);
     memcpy(t->driver, r.driver, sizeof t->driver);
-    find_peak(t, hardware, world);
+    find_peak(t, hardware, precision, world);
     t->counter = r.energy_j;
     t->power = r.power_w;
     t->last = t->clock->now(t->clock);

@@ -8,9 +8,9 @@
  *
  * Energy is the device's own counter, else power over time (the fact "energy_from" says which).
  *
- * MFU = tokens/s x (6 N + 6 L C T) / peak, where the peak is the hardware file's (of all its devices,
- * if they are of the run's backend) or that of the device's name in a table (times ranks), dense bf16 in both, whatever the precision of
- * the run, so that runs compare.
+ * MFU = tokens/s x (6 N + 6 L C T) / peak, where the peak is that of one device at the run's precision
+ * times the devices that ranks keep busy: the hardware file's, if it is of this backend and card, else
+ * by the device's name in a table, which knows bf16 and fp16 only.
  */
 #ifndef TRAINER_TELEMETRY_H
 #define TRAINER_TELEMETRY_H
@@ -26,7 +26,7 @@ struct telemetry {
     struct clock *clock; /* set before telemetry_begin; NULL: the system's */
     double every;        /* likewise: seconds between readings, 0: half a second */
     struct backend *backend;
-    double flops_token, peak; /* peak: FLOP/s of the whole machine; NaN: unknown */
+    double flops_token, peak; /* peak: FLOP/s of the devices in use; NaN: unknown */
     char peak_from[200];
     bool asked;                   /* in a step */
     double last;                  /* when the device was asked */
@@ -40,9 +40,9 @@ struct telemetry {
 /* Dense bf16 peak of one device by the name that its driver gives, TFLOP/s; NaN: not in the table. */
 double telemetry_peak(const char *device);
 
-/* hardware: NULL: none was given. */
+/* hardware: at the run's precision (hardware_at); NULL: none was given. */
 void telemetry_begin(struct telemetry *t, struct backend *b, const struct hardware *hardware,
-                     double flops_token, int world);
+                     double flops_token, int precision, int world);
 /* Fills the row's readings if it is time, or if now is true. r->tokens_per_s is set. */
 void telemetry_step(struct telemetry *t, struct metrics_row *r, bool now);
 /* Joules of this rank since the last call; for the train state, where the sum over ranks goes. */

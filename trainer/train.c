@@ -224,12 +224,13 @@ static int train_all(struct trainer *t, struct err *e)
     double per_step = (double)(t->c.batch * t->model.context);
     if (!(t->loader = loader_open(&t->tokens, &lo, e)))
         return -1;
+    telemetry_begin(&t->telemetry, &t->backend, t->o->hardware,
+                    schedule_flops(&t->model, t->model.context), (int)t->c.precision,
+                    t->ranks.meet.world);
     if (ranks_first(&t->ranks) &&
         (train_begin_segment(t, path, e) || metrics_open(&t->metrics, path, t->state.step, e)))
         return -1;
     t->begun = t->counted = clock_now();
-    telemetry_begin(&t->telemetry, &t->backend, t->o->hardware,
-                    schedule_flops(&t->model, t->model.context), t->ranks.meet.world);
     progress_begin(&t->bar, "train", "tokens", (double)t->steps * per_step,
                    (double)t->state.step * per_step);
     int rc = loop(t, e);

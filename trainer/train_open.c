@@ -246,13 +246,18 @@ int train_begin_segment(struct trainer *t, const char *journal, struct err *e)
     s.started = str_z(now);
     s.backend = str_z(t->backend.ops->describe(&t->backend));
     const struct hardware *h = t->o->hardware;
-    const char *backend = t->backend.ops->name;
-    if (h && hardware_is_of(h, str_z(backend)))
-        s.hardware = *h;
-    else if (h)
+    const char *backend = t->backend.ops->name, *card = t->telemetry.device;
+    if (h && !hardware_is_of(h, str_z(backend)))
         log_warn("hardware file %.*s names %lld x %.*s (backend = %s), this run is on %s: no MFU, "
                  "no price and no cost are taken from it",
                  STR_ARG(h->name), (long long)h->count, STR_ARG(h->device),
                  hardware_backends[h->backend], backend);
+    else if (h && !hardware_is_card(h, str_z(card)))
+        log_warn(
+            "hardware file %.*s is of %.*s (driver_name = %.*s), this run is on %s: no peak, no "
+            "price and no cost are taken from it",
+            STR_ARG(h->name), STR_ARG(h->device), STR_ARG(h->driver_name), card);
+    else if (h)
+        s.hardware = *h;
     return segments_add(t->o->out, &s, last, t->state.seconds, e);
 }

@@ -11,7 +11,7 @@ if [ ! -f "$BUILD/cudaemu/libassay_cuda.so" ]; then
     done_testing
 fi
 case $BUILD in /*) lib=$BUILD/cudaemu ;; *) lib=$PWD/$BUILD/cudaemu ;; esac
-export ASSAY_LIBDIR=$lib CUEMU_DEVICES=2 ASSAY_CUDA_TUNE=separate OMP_NUM_THREADS=1
+export ASSAY_LIBDIR=$lib CUEMU_DEVICES=2 CUEMU_NAME="NVIDIA A100-SXM4-40GB" ASSAY_CUDA_TUNE=separate OMP_NUM_THREADS=1
 { "$ASSAY" corpus --out "$tmp/c" --docs 400 --seed 1 &&
     "$ASSAY" vocab train --in "$tmp/c/docs.jsonl" --size 400 --out "$tmp/v.tiktoken" &&
     "$ASSAY" shard --vocab "$tmp/v.tiktoken" --in "$tmp/c/docs.jsonl" --out "$tmp/shards" --holdout 0.3; } >"$tmp/log" 2>&1 ||
@@ -42,7 +42,7 @@ manifest() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); pri
 is "$(manifest pretrain/manifest.json ranks) $(manifest pretrain/manifest.json comm)" "2 nccl" "it trained on both devices, through NCCL"
 is "$(manifest finetune/42/manifest.json ranks) $(manifest finetune/42/manifest.json comm) $(field config.finetune.precision)" "2 nccl fp16" "it was fine-tuned on both as well, in the run file's precision"
 is "$(field steps) $(field config.train.precision) $(field config.train.schedule) $(field config.train.decay)" "3 fp16 constant all" "three steps, with the run file's precision, schedule and decay"
-ok "on the emulated backend: $(field software.backend)" grep -q '^emulated device 0, CUDA' <<<"$(field software.backend)"
+ok "on the emulated backend: $(field software.backend)" grep -q "^NVIDIA A100-SXM4-40GB, CUDA" <<<"$(field software.backend)"
 is "$(field hardware.name) $(field hardware.devices) $(field hardware.price_hour)" "8xa100-40 8 10.32" "the result names the machine and its price"
 ok "and what the training cost: $(field cost_train) USD" awk -v c="$(field cost_train)" 'BEGIN { exit !(c > 0) }'
 ok "MFU by the hardware file's peak: $(field timing.mfu)" awk -v m="$(field timing.mfu)" 'BEGIN { exit !(m > 0 && m < 0.01) }'

@@ -120,6 +120,13 @@ static void calibration(void)
     CHECK_INT(c.runs, 3, "another device, size or precision is no measure");
     CHECK_NEAR(c.utilisation, 2000 * flops / 200e12, 1e-12, "the median share of the peak");
     CHECK_STR(c.run, "a", "the nearest in size is named");
+    for (int i = 0; i < 3; i++) {
+        v[i].hardware.devices = 8;
+        v[i].hardware.used = 2;
+    }
+    c = plan_calibrate(v, 7, &h, PRECISION_FP32, 125000000, &A);
+    CHECK_NEAR(c.utilisation, 2000 * flops / 200e12, 1e-12,
+               "two ranks on a machine of eight: the share of the peak of two");
     c = plan_calibrate(v, 7, &h, PRECISION_FP16, 125000000, &A);
     CHECK(isnan(c.utilisation) && c.runs == 0, "no run, no calibration");
 }

@@ -43,7 +43,7 @@ static void test_counter(void)
     struct backend b = {.ops = &talks, .impl = &p};
     struct clock clock = clock_fake(0);
     struct telemetry t = {.clock = &clock, .every = 2};
-    telemetry_begin(&t, &b, NULL, 1e9, 4);
+    telemetry_begin(&t, &b, NULL, 1e9, PRECISION_BF16, 4);
     struct metrics_row r = row(1);
     p.say.energy_j += 30;
     p.say.memory_used = 300;
@@ -78,20 +78,51 @@ static void test_power(void)
     struct backend b = {.ops = &talks, .impl = &p};
     struct clock clock = clock_fake(0);
     struct telemetry t = {.clock = &clock, .every = 1};
-    struct hardware h = {.name = STR_LIT("box"), .count = 2, .peak_tflops = 3};
-    telemetry_begin(&t, &b, &h, 1e9, 1);
+    struct hardware h = {.name = STR_LIT("box"), .count = 8, .peak_tflops = 3};
+    telemetry_begin(&t, &b, &h, 1e9, PRECISION_BF16, 2);
     struct metrics_row r = row(1);
     clock.at += 10;
     p.say.power_w = 60;
     telemetry_step(&t, &r, false);
     CHECK_NEAR(r.energy_j, 500, 1e-9, "without a counter energy is power over time");
     CHECK(t.by_power, "and that is said");
-    CHECK_NEAR(r.mfu, 1000 * 1e9 / 6e12, 1e-12, "the hardware file's peak counts, all its devices");
+    CHECK_NEAR(r.mfu, 1000 * 1e9 / 6e12, 1e-12,
+               "the hardware file's peak counts, of the two devices that are used of eight");
     p.say = says(100, 60, 10, "some card");
     clock.at += 10;
     r = row(2);
     telemetry_step(&t, &r, false);
     CHECK_NEAR(r.energy_j, 1100, 1e-9, "a counter that comes later counts from its second word on");
+}
+
+/* Whose peak it is: the file's for its own card, never that of another one or another width. */
+static void test_card(void)
+{
+    struct planted p = {says(100, 40, NAN, "NVIDIA H200"), 0};
+    struct backend b = {.ops = &talks, .impl = &p};
+    struct clock clock = clock_fake(0);
+    struct telemetry t = {.clock = &clock};
+    struct hardware h = {.name = STR_LIT("box"),
+                         .count = 8,
+                         .peak_tflops = 3,
+                         .driver_name = STR_LIT("*A100*40GB | *H200")};
+    telemetry_begin(&t, &b, &h, 1e9, PRECISION_BF16, 2);
+    CHECK_NEAR(t.peak, 6e12, 1, "a pattern that the name fits: the file's peak");
+    CHECK(strstr(t.peak_from, "file box: 2 x 3 TFLOP/s"), "and that is said: %s", t.peak_from);
+    h.driver_name = STR_LIT("*A100*40GB");
+    telemetry_begin(&t, &b, &h, 1e9, PRECISION_BF16, 2);
+    CHECK_NEAR(t.peak, 2 * 989e12, 1, "another card: the file's peak is not taken, the table's is");
+    h.peak_tflops = NAN;
+    h.driver_name = (struct str){0};
+    telemetry_begin(&t, &b, &h, 1e9, PRECISION_FP32, 2);
+    CHECK(isnan(t.peak) && strstr(t.peak_from, "has none of fp32") &&
+              strstr(t.peak_from, "hardware.peak_fp32"),
+          "no peak of bf16 for a run in fp32, and why: %s", t.peak_from);
+    p.say = says(100, 40, NAN, "");
+    h = (struct hardware){
+        .name = STR_LIT("box"), .count = 8, .peak_tflops = 3, .driver_name = STR_LIT("*A100*40GB")};
+    telemetry_begin(&t, &b, &h, 1e9, PRECISION_BF16, 1);
+    CHECK_NEAR(t.peak, 3e12, 1, "a device that says no name is believed to be the file's");
 }
 
 static void test_silence(void)
@@ -100,7 +131,7 @@ static void test_silence(void)
     struct backend b = {.ops = &talks, .impl = &p};
     struct clock clock = clock_fake(0);
     struct telemetry t = {.clock = &clock};
-    telemetry_begin(&t, &b, NULL, 1e9, 1);
+    telemetry_begin(&t, &b, NULL, 1e9, PRECISION_BF16, 1);
     struct metrics_row r = row(1);
     clock.at += 10;
     telemetry_step(&t, &r, false);
@@ -114,7 +145,7 @@ static void test_silence(void)
           "energy of which a part is unknown is unknown");
     b.ops = &host;
     t = (struct telemetry){.clock = &clock};
-    telemetry_begin(&t, &b, NULL, 1e9, 1);
+    telemetry_begin(&t, &b, NULL, 1e9, PRECISION_BF16, 1);
     r = row(1);
     telemetry_step(&t, &r, false);
     CHECK(r.memory > 4096 && isnan(r.power_w) && isnan(r.energy_j) && isnan(r.mfu),
@@ -168,6 +199,7 @@ int main(void)
 {
     test_counter();
     test_power();
+    test_card();
     test_silence();
     test_peaks();
     test_rows();
