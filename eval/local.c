@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "formats/checkpoint.h"
+#include "trainer/ranks.h"
 
 /* Of several ranks on one machine each takes its device, or its share of the cores. */
 static int open_backend(struct local_model *l, const struct local_options *o, struct err *e)
@@ -16,7 +17,9 @@ static int open_backend(struct local_model *l, const struct local_options *o, st
         threads = thread_cpus() / o->meet->local_world;
         threads = threads > 0 ? threads : 1;
     }
-    return backend_open(&l->backend, o->backend, device, threads, e);
+    if (backend_open(&l->backend, o->backend, device, threads, e))
+        return -1;
+    return o->meet && ranks_own_device(o->meet, &l->backend, e) ? -1 : 0;
 }
 
 int local_open(struct local_model *l, const char *dir, const struct local_options *o, struct err *e)
@@ -34,10 +37,7 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
     bool narrow = o->precision == PRECISION_BF16 && ops->bf16_weights &&
                   !ops->supports(&l->backend, DTYPE_BF16);
     if (!narrow && ops->bf16_weights && gpt2_precision(&l->backend, o->precision, e))
-        return err_code(e, EXIT_USAGE,
-                        "precision %s: the %s backend computes in fp32 only, and reads weights in "
-                        "fp32 or bf16",
-                        precision_names[o->precision], ops->name);
+        return err_wrap(e, "on the %s backend weights are fp32 or bf16", ops->name);
     struct gpt2_use use = {.batch = batch,
                            .length = l->config.context,
                            .decode = o->decode,

@@ -12,10 +12,9 @@
 #include "trainer/rendezvous.h"
 
 struct local_options {
-    const char *backend;    /* NULL: auto */
-    int64_t threads, batch; /* threads 0: all */
-    const struct rendezvous
-        *meet; /* several ranks: its device and cores of a machine are its share */
+    const char *backend;     /* NULL: auto */
+    int64_t threads, batch;  /* threads 0: all */
+    struct rendezvous *meet; /* several ranks: its device and cores of a machine are its share */
     int64_t (*rows)(int64_t context); /* batch 0: this many for the model's context */
     bool decode;                      /* with a KV cache */
     int precision;                    /* enum precision */

@@ -113,9 +113,7 @@ int ranks_same(struct ranks *r, struct str text, struct err *e)
 
 /* ---- the comm ---- */
 
-/* Two ranks of a machine on one GPU would wait for each other in NCCL. Numbers that are equal are
- * right where each rank sees other devices. */
-static int own_device(struct ranks *r, const struct backend *b, struct err *e)
+int ranks_own_device(struct rendezvous *meet, const struct backend *b, struct err *e)
 {
     struct place {
         char host[64], seen[160];
@@ -124,19 +122,19 @@ static int own_device(struct ranks *r, const struct backend *b, struct err *e)
     if (strcmp(b->ops->name, "cuda") != 0)
         return 0;
     const char *seen = getenv("CUDA_VISIBLE_DEVICES");
-    snprintf(me.host, sizeof me.host, "%s", r->meet.host);
+    snprintf(me.host, sizeof me.host, "%s", meet->host);
     snprintf(me.seen, sizeof me.seen, "%s", seen ? seen : "");
-    me.device = r->meet.local;
-    all = mem_array((size_t)r->meet.world, sizeof *all);
-    int rc = rendezvous_gather(&r->meet, &me, sizeof me, all, e);
-    for (int j = 1; j < r->meet.world && !rc; j++)
+    me.device = meet->local;
+    all = mem_array((size_t)meet->world, sizeof *all);
+    int rc = rendezvous_gather(meet, &me, sizeof me, all, e);
+    for (int j = 1; j < meet->world && !rc; j++)
         for (int i = 0; i < j && !rc; i++)
             if (memcmp(&all[i], &all[j], sizeof me) == 0) {
-                r->agreed = true;
-                rc = err_code(e, EXIT_USAGE,
-                              "ranks %d and %d on %s both take GPU %lld: give each rank of a "
-                              "machine a LOCAL_RANK of its own",
-                              i, j, all[j].host, (long long)all[j].device);
+                rc = 1;
+                err_code(e, EXIT_USAGE,
+                         "ranks %d and %d on %s both take GPU %lld: give each rank of a machine a "
+                         "LOCAL_RANK of its own",
+                         i, j, all[j].host, (long long)all[j].device);
             }
     free(all);
     return rc;
@@ -151,7 +149,11 @@ int ranks_open(struct ranks *r, const char *comm, struct backend *b, struct gpt2
     buf_printf(&text, "backend = %s\n", b->ops->name);
     int rc = ranks_same(r, buf_str(&text), e);
     buf_release(&text);
-    if (rc || own_device(r, b, e) || comm_open(&r->comm, comm, b, &r->meet, e))
+    if (rc)
+        return -1;
+    rc = ranks_own_device(&r->meet, b, e);
+    r->agreed = r->agreed || rc > 0;
+    if (rc || comm_open(&r->comm, comm, b, &r->meet, e))
         return -1;
     r->reduce = reducer_new(m, &r->comm);
     return 0;

@@ -128,4 +128,21 @@ pair() { # what rank 1 sees
 }
 is "$(pair A=1) $(grep -c "ranks 0 and 1 on $(hostname) both take GPU 0" err0.txt) $(wc -c <err1.txt)" "2 1 0" "two ranks with one LOCAL_RANK on one GPU are refused: $(head -1 err0.txt)"
 is "$(pair CUDA_VISIBLE_DEVICES=1)" 0 "two that see other devices are not" || cat err0.txt err1.txt | sed 's/^/# /'
+
+# An evaluation on several ranks is as strict.
+loss() { # what rank 1 has
+    local rc
+    rm -rf meet w w.*
+    for r in 0 1; do
+        env $([ $r = 0 ] || echo "$1") RANK=$r WORLD_SIZE=2 LOCAL_RANK=${2:-0} ASSAY_RENDEZVOUS=$tmp/meet "$ASSAY" eval \
+            --task windows --model one --shards shards --tokens 100 --backend cuda --out w >out$r.txt 2>err$r.txt &
+    done
+    wait $!
+    rc=$?
+    wait
+    echo $rc
+}
+is "$(loss A=1) $(grep -c "ranks 0 and 1 on $(hostname) both take GPU 0" err0.txt) $(wc -c <err1.txt)" "2 1 0" "eval refuses two ranks on one GPU: $(head -1 err0.txt)"
+is "$(loss CUDA_VISIBLE_DEVICES=1) $(grep -c nats out0.txt out1.txt | tr '\n' ' ')" "0 out0.txt:1 out1.txt:0 " "two that see other devices share it, and rank 0 says it" || cat err0.txt err1.txt out0.txt | sed 's/^/# /'
+is "$(CUEMU_DEVICES=1 loss A=1 9) $(grep -c "rank [01] on $(hostname).*device 9 is not there; this machine has 1" err0.txt)" "1 1" "a LOCAL_RANK beyond the devices is said with the rank: $(head -1 err0.txt)"
 done_testing

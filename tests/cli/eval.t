@@ -72,7 +72,7 @@ ok "other weights, other nats, a little" awk "BEGIN {a = $(fact "$tmp/e/w.msgpac
 quiet "${instruct[@]}" --precision bf16 --out "$tmp/e/n8.msgpack" --batch 8
 quiet "${instruct[@]}" --precision bf16 --out "$tmp/e/n1.msgpack" --batch 1
 ok "answers with them do not depend on the batch either" cmp "$tmp/e/n8.msgpack" "$tmp/e/n1.msgpack"
-ok "fp16 is refused by name" fails 2 "precision fp16: the cpu backend computes in fp32 only, and reads weights in fp32 or bf16" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/x.msgpack" --precision fp16
+ok "fp16 is refused by name" fails 2 "on the cpu backend weights are fp32 or bf16: precision fp16: the cpu backend computes in fp32 only; others: cuda (" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/x.msgpack" --precision fp16
 ok "a penalty is not left out in silence" fails 2 "servers are not asked for a repetition penalty" "$ASSAY" eval --task instruct --model "http://127.0.0.1:9/v1#m" --items "$tmp/d/instruct_test.msgpack" --template plain --repetition-penalty 1.2 --out "$tmp/e/x.msgpack"
 
 # ---- documents
