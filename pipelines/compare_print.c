@@ -1,9 +1,8 @@
-/* compare_print: a comparison for people and for programs, see compare.h. */
+/* compare_print: a comparison for people, see compare.h. */
 #include <math.h>
 #include <string.h>
 
-#include "pipelines/compare.h"
-#include "pipelines/ledger.h"
+#include "pipelines/compare_print.h"
 #include "pipelines/runs_table.h"
 
 /* Digits after the point so that an interval's half width shows two figures. */
@@ -25,110 +24,6 @@ static const char *number(struct arena *a, double v, int digits)
 static const char *z(struct arena *a, struct str s)
 {
     return s.n ? str_dup(a, s) : "-";
-}
-
-/* Of many runs: each value once, with the runs that have it. */
-static const char *value_groups(const struct comparison *c, const char *const *value,
-                                struct arena *a)
-{
-    enum { NAMED = 4 };
-    struct buf b = {0};
-    for (size_t i = 0; i < c->nruns; i++) {
-        size_t first = 0, n = 0;
-        while (strcmp(value[first], value[i]) != 0)
-            first++;
-        if (first != i)
-            continue;
-        for (size_t k = i; k < c->nruns; k++)
-            n += strcmp(value[k], value[i]) == 0;
-        buf_printf(&b, "%s%s: ", b.n ? "; " : "", *value[i] ? value[i] : "(empty)");
-        if (n > NAMED)
-            buf_printf(&b, "%zu runs", n);
-        for (size_t k = i, told = 0; n <= NAMED && k < c->nruns; k++)
-            if (strcmp(value[k], value[i]) == 0)
-                buf_printf(&b, "%s%.*s", told++ ? ", " : "", STR_ARG(c->run[k].run));
-    }
-    const char *s = arena_strdup(a, b.p);
-    buf_release(&b);
-    return s;
-}
-
-/* The values of one option; true if they differ. Of what could not be read none is known. */
-static bool option_values(const struct comparison *c, size_t at, const struct field *k,
-                          const char **value, struct arena *a)
-{
-    bool differs = false;
-    const char *first = NULL;
-    for (size_t i = 0; i < c->nruns; i++) {
-        struct buf b = {0};
-        if (ledger_unreadable(&c->run[i])) {
-            value[i] = "?";
-            continue;
-        }
-        field_text(k, (const char *)&c->run[i].config + at, &b);
-        value[i] = arena_strdup(a, b.p ? b.p : "");
-        buf_release(&b);
-        first = first ? first : value[i];
-        differs = differs || strcmp(value[i], first) != 0;
-    }
-    return differs;
-}
-
-/* Options in which the runs differ, by the run file's table. Names and prices are no options. */
-static void print_config(const struct comparison *c, enum table_format f, const char *in,
-                         struct arena *a, struct buf *out)
-{
-    enum { COLUMNS = 6 };
-    struct table t;
-    bool many = c->nruns > COLUMNS;
-    const char **cells = arena_array(a, c->nruns + 1, sizeof *cells), *two[2];
-    table_begin(&t, many ? 2 : c->nruns + 1, "");
-    two[0] = cells[0] = "option";
-    two[1] = "values";
-    for (size_t i = 0; i < c->nruns; i++)
-        cells[i + 1] = z(a, c->run[i].run);
-    table_row(&t, many ? two : cells);
-    for (const struct field *s = run_schema.fields; s->name; s++) {
-        if (strcmp(s->name, "run") == 0)
-            continue;
-        for (const struct field *k = s->sub->fields; k->name; k++) {
-            if (strcmp(s->name, "data") == 0 && strcmp(k->name, "run") == 0)
-                continue; /* where data were made, not what they are: hashes say that */
-            if (!option_values(c, s->at + k->at, k, cells + 1, a))
-                continue;
-            two[0] = cells[0] = arena_printf(a, "%s.%s", s->name, k->name);
-            two[1] = many ? value_groups(c, cells + 1, a) : NULL;
-            table_row(&t, many ? two : cells);
-        }
-    }
-    if (t.rows > 1) {
-        buf_addz(out, f == TABLE_MD ? "\nOptions that differ:\n\n" : "\noptions that differ\n");
-        table_write(&t, f, in, out);
-    } else {
-        buf_addz(out, "\nno option differs\n");
-    }
-    table_release(&t);
-}
-
-static const char *verdict_text(const struct comparison *c, const struct delta *d, struct arena *a)
-{
-    if (d->refused && !d->allowed)
-        return arena_printf(a, "refused: %s", d->refused);
-    const char *what =
-        d->est.why ? arena_printf(a, "not estimable: %s", d->est.why) : verdict_names[d->verdict];
-    const struct result *x = &c->run[d->run], *base = &c->run[c->baseline];
-    const char *same = !str_eq(x->group, base->group) ? ""
-                       : d->again                     ? " (the same training, no seed of its own)"
-                       : x->seed == base->seed        ? " (same recipe and seed, run again)"
-                                                      : " (same recipe, another seed)";
-    const char *counts = d->same_as ? arena_printf(a, ", exploratory: counted as %s", d->same_as)
-                         : d->m->primary ? ""
-                                         : ", exploratory";
-    const char *won = d->mcnemar ? arena_printf(a, " (%lld won, %lld lost)", (long long)d->won,
-                                                (long long)d->lost)
-                                 : "";
-    return arena_printf(a, "%s%s%s%s%s", what, won, same, counts,
-                        d->allowed ? arena_printf(a, ", MARKED: %s", d->refused) : "");
 }
 
 static void print_recipe(const struct comparison *c, const struct recipe *x, int digits,
@@ -263,7 +158,7 @@ static void print_metric(const struct comparison *c, const struct compared_metri
         } else if (!x->base) {
             cells[6] = "the baseline was not measured";
         } else {
-            cells[6] = verdict_text(c, x, a);
+            cells[6] = compare_says(c, x, a);
             if (!x->refused || x->allowed) {
                 int dd = x->est.why ? d : digits_for((x->est.hi - x->est.lo) / 2, digits);
                 cells[3] = arena_printf(a, "%+.*f", dd, x->est.value);
@@ -293,93 +188,6 @@ static void print_metric(const struct comparison *c, const struct compared_metri
         buf_printf(out, "%s%s\n", in, z(a, any->note));
 }
 
-static const char *full(struct arena *a, double v)
-{
-    return isnan(v) ? "" : arena_printf(a, "%.17g", v);
-}
-
-static const char *whole(struct arena *a, int64_t v)
-{
-    return arena_printf(a, "%lld", (long long)v);
-}
-
-static void csv_run(const struct comparison *c, const struct delta *d, struct table *t,
-                    struct arena *a)
-{
-    bool has = d->base && d->run != c->baseline && (!d->refused || d->allowed);
-    bool est = has && !d->est.why;
-    const struct result *r = &c->run[d->run];
-    const char *cells[] = {z(a, d->m->name),
-                           z(a, d->m->task),
-                           z(a, d->m->unit),
-                           "checkpoint",
-                           z(a, r->run),
-                           z(a, r->group),
-                           whole(a, r->seed),
-                           full(a, d->m->value),
-                           full(a, d->m->lo),
-                           full(a, d->m->hi),
-                           whole(a, d->m->n),
-                           has ? full(a, d->est.value) : "",
-                           est ? full(a, d->est.lo) : "",
-                           est ? full(a, d->est.hi) : "",
-                           est ? full(a, d->est.p) : "",
-                           est ? full(a, d->p_holm) : "",
-                           d->run == c->baseline ? "baseline"
-                           : d->base             ? verdict_text(c, d, a)
-                                                 : "no baseline"};
-    table_row(t, cells);
-}
-
-static void csv_recipe(const struct compared_metric *k, const struct recipe *x,
-                       const struct metric *m, struct table *t, struct arena *a)
-{
-    bool est = !x->why;
-    const char *cells[] = {z(a, k->name),
-                           z(a, k->task),
-                           z(a, m->unit),
-                           "recipe",
-                           "",
-                           z(a, x->group),
-                           "",
-                           "",
-                           "",
-                           "",
-                           whole(a, x->seeds),
-                           x->same ? "" : full(a, x->effect),
-                           est ? full(a, x->est.lo) : "",
-                           est ? full(a, x->est.hi) : "",
-                           est ? full(a, x->est.p) : "",
-                           est ? full(a, x->p_holm) : "",
-                           est       ? arena_printf(a, "%s%s", verdict_names[x->verdict],
-                                              isnan(x->p_holm) ? ", exploratory" : "")
-                           : x->same ? x->why
-                                     : arena_printf(a, "not estimable: %s", x->why)};
-    table_row(t, cells);
-}
-
-/* One row a run and metric, then one a recipe: for spreadsheets. p is the test's own, p_holm is
- * corrected and empty where Holm does not reach. */
-static void print_csv(const struct comparison *c, struct arena *a, struct buf *out)
-{
-    struct table t;
-    static const char *const head[] = {
-        "metric", "task", "unit",       "scope",   "run",     "group", "seed",   "value",  "lo",
-        "hi",     "n",    "difference", "diff_lo", "diff_hi", "p",     "p_holm", "verdict"};
-    table_begin(&t, sizeof head / sizeof head[0], "");
-    table_row(&t, head);
-    for (size_t k = 0; k < c->nmetrics; k++) {
-        const struct compared_metric *m = &c->metric[k];
-        for (size_t r = 0; r < c->nruns; r++)
-            if (m->delta[r].m)
-                csv_run(c, &m->delta[r], &t, a);
-        for (size_t i = 0; i < m->nrecipes; i++)
-            csv_recipe(m, &m->recipe[i], m->delta[c->baseline].m, &t, a);
-    }
-    table_write(&t, TABLE_CSV, "", out);
-    table_release(&t);
-}
-
 int compare_print(const struct comparison *c, enum table_format f, int digits, struct buf *out,
                   struct err *e)
 {
@@ -387,7 +195,7 @@ int compare_print(const struct comparison *c, enum table_format f, int digits, s
     const char *in = f == TABLE_MD ? "" : "  ";
     int rc = 0;
     if (f == TABLE_CSV) {
-        print_csv(c, &a, out);
+        compare_csv(c, &a, out);
         goto out;
     }
     buf_printf(out, "%d run%s against %s%s", (int)c->nruns, c->nruns == 1 ? "" : "s",
@@ -397,7 +205,7 @@ int compare_print(const struct comparison *c, enum table_format f, int digits, s
     else
         runs_table(c->run, c->nruns, f, in, out);
     if (c->nruns > 1)
-        print_config(c, f, in, &a, out);
+        compare_options_differ(c, f, in, &a, out);
     for (size_t k = 0; k < c->nmetrics; k++)
         print_metric(c, &c->metric[k], f, digits, in, &a, out);
     if (c->compared)

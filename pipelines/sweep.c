@@ -106,20 +106,6 @@ static int add_cell(struct sweep *s, struct strs set, struct err *e)
     return 0;
 }
 
-/* 1e-3 and 0.001 are one value: their cells would be one run under two names. */
-static int check_values(struct str key, struct strs v, struct err *e)
-{
-    double x, y;
-    for (size_t i = 0; i < v.n; i++)
-        for (size_t k = 0; k < i; k++)
-            if (!str_eq(v.v[i], v.v[k]) && str_f64(v.v[i], &x) == 0 && str_f64(v.v[k], &y) == 0 &&
-                x == y)
-                return err_code(e, EXIT_USAGE,
-                                "sweep.grid: %.*s: %.*s and %.*s are one value; leave one out",
-                                STR_ARG(key), STR_ARG(v.v[k]), STR_ARG(v.v[i]));
-    return 0;
-}
-
 /* One option with its values; the cells so far times these. */
 static int times(struct strs **sets, size_t *n, struct str part, struct sweep *s, struct err *e)
 {
@@ -130,8 +116,6 @@ static int times(struct strs **sets, size_t *n, struct str part, struct sweep *s
     if (!key.n || !v.n)
         return err_code(e, EXIT_USAGE, "sweep.grid: want section.key: value value..., got \"%.*s\"",
                         STR_ARG(part));
-    if (check_values(key, v, e))
-        return -1;
     if (!s->fit)
         s->fit = str_dup(&s->arena, key);
     if (*n * v.n > MOST_CELLS)
@@ -186,18 +170,42 @@ static int make_cells(struct sweep *s, struct err *e)
     return 0;
 }
 
+/* What decides a run but its names. */
+static void decides(const struct run *r, struct buf *out)
+{
+    struct run plain = *r;
+    plain.about = (struct run_about){0};
+    schema_canonical(&run_schema, &plain, out);
+}
+
+/* 1e-3 and 0.001 are one value: their cells would be one run under two names. */
+static int check_new(struct sweep *s, struct map *seen, const struct cell *v, size_t at,
+                     struct err *e)
+{
+    struct buf b = {0};
+    int added;
+    decides(&v[at].run, &b);
+    const char *first = v[map_add(seen, str_copy(&s->arena, buf_str(&b)), 0, &added)].name;
+    buf_release(&b);
+    if (added)
+        return 0;
+    return strcmp(first, v[at].name) == 0
+               ? err_code(e, EXIT_USAGE, "sweep: cell %s is there twice; leave one out", first)
+               : err_code(e, EXIT_USAGE, "sweep: %s and %s are one run; leave one out", first,
+                          v[at].name);
+}
+
 /* Each cell once for every seed, all cells of the first seed first: the curve is there early. */
 static int add_seeds(struct sweep *s, const char *file, struct strs sets, struct err *e)
 {
     size_t cells = s->n;
     struct cell *v = mem_array(cells * (size_t)s->c.seeds, sizeof *v);
-    struct map names = {0};
+    struct map seen = {0}; /* in the order of the cells */
     int rc = 0;
     for (int64_t k = 0; k < s->c.seeds && !rc; k++)
         for (size_t i = 0; i < cells && !rc; i++) {
             struct cell *c = &v[(size_t)k * cells + i];
             struct strs all = {0};
-            int added;
             *c = s->v[i];
             for (size_t j = 0; j < sets.n; j++)
                 strs_push(&all, sets.v[j], &s->arena);
@@ -212,11 +220,9 @@ static int add_seeds(struct sweep *s, const char *file, struct strs sets, struct
             c->run.about.title = str_z(c->name);
             c->x = x_of(c, s->fit);
             c->others = others_of(c->set, s->fit, &s->arena);
-            map_add(&names, str_z(c->name), 0, &added);
-            if (!added)
-                rc = err_code(e, EXIT_USAGE, "sweep: cell %s is there twice", c->name);
+            rc = check_new(s, &seen, v, (size_t)k * cells + i, e);
         }
-    map_release(&names);
+    map_release(&seen);
     free(s->v);
     s->v = v;
     s->n = cells * (size_t)s->c.seeds;
@@ -308,14 +314,6 @@ out:
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */
-
-/* What decides a run but its names. */
-static void decides(const struct run *r, struct buf *out)
-{
-    struct run plain = *r;
-    plain.about = (struct run_about){0};
-    schema_canonical(&run_schema, &plain, out);
-}
 
 static bool same_run(const struct run *a, const struct run *b)
 {

@@ -86,8 +86,8 @@ ok "conditions hold for comparisons too" grep -q '^2 runs against a$' "$tmp/out"
 compare --format md
 ok "Markdown has a table a metric" test "$(grep -c '^### ' "$tmp/out")" = 2
 compare --format csv
-is "$(python3 -c 'import csv, sys; print({len(r) for r in csv.reader(open(sys.argv[1], newline=""))})' "$tmp/out")" "{17}" \
-   "CSV has 17 columns in every row"
+is "$(python3 -c 'import csv, sys; print({len(r) for r in csv.reader(open(sys.argv[1], newline=""))})' "$tmp/out")" "{20}" \
+   "CSV has 20 columns in every row"
 python3 - "$tmp/out" <<'PY' > "$tmp/seen"
 import csv, sys
 rows = list(csv.DictReader(open(sys.argv[1], newline="")))

@@ -31,7 +31,14 @@ seeds = 2'
 file twice 'grid = train.lr: 2e-3 1e-3 0.001'
 sweep() { "$ASSAY" sweep "$tmp/sweeps/$1.ini" --run-files "$tmp/files" --runs "$tmp/runs" > "$tmp/log" 2> "$tmp/err"; }
 sweep twice
-is "$? $(grep -c 'train.lr: 1e-3 and 0.001 are one value; leave one out' "$tmp/err")" "2 1" "one value written twice is refused" || cat "$tmp/err"
+is "$? $(grep -c 'twice-lr1e-3-s1 and twice-lr0.001-s1 are one run; leave one out' "$tmp/err")" "2 1" "one value written twice is refused" || cat "$tmp/err"
+file twice 'list = train.seed=1 | train.seed=2
+seeds = 2'
+sweep twice
+is "$? $(grep -c 'twice-seed2-s2 and twice-seed1-s2 are one run' "$tmp/err")" "2 1" "and one run under two names" || cat "$tmp/err"
+file twice 'grid = train.batch: 2 4 2'
+sweep twice
+is "$? $(grep -c 'cell twice-batch2-s1 is there twice; leave one out' "$tmp/err")" "2 1" "and the same value again" || cat "$tmp/err"
 sweep lr
 ok "each column has a heading" grep -qE '^run +train.lr +nll_token +hours +money +remark$' "$tmp/log" || head -3 "$tmp/log"
 go SWEEP=lr

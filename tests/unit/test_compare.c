@@ -137,6 +137,14 @@ static void gaps(void)
     double low, high;
     CHECK(compare_range(m, &low, &high, &arena) && low == 20.0 / 60 && high == 40.0 / 60,
           "a share with them lies between all wrong and all right");
+    metric_finish(m, &arena);
+    compare_runs(&c, r + 3, 1, &plain, &e);
+    compare_print(&c, TABLE_CSV, -1, &text, &e);
+    CHECK(strstr(text.p, ",p_holm,verdict,lacking,lowest,highest\r\n") &&
+              strstr(text.p, ",baseline,20,0.33333333333333331,0.66666666666666663\r\n"),
+          "and so says the CSV");
+    compare_release(&c);
+    buf_release(&text);
 }
 
 /* bits_byte is of the text, the oracle of text and end: 60 texts of 10 bits over theirs and 3 for
