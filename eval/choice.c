@@ -8,11 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "eval/detail.h"
+#include "eval/journal.h"
 #include "formats/choice.h"
 #include "formats/index.h"
 #include "formats/record.h"
 
-#define SYNC_EVERY 0.1 /* seconds between two fdatasyncs of the journal */
+#define SYNC_EVERY 0.1    /* seconds between two fdatasyncs of the journal */
+enum { FLAT_FEWEST = 4 }; /* continuations that may be alike by chance */
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
@@ -202,9 +205,28 @@ static void note_taken(const struct item *it, struct response *r, struct choice_
         buf_printf(&b, "%s%lld by %s", b.n ? ", " : "takes choice ", (long long)p.first,
                    choice_metrics[k]);
     }
+    if (b.n && r->detail.n)
+        buf_printf(&b, "; %.*s", STR_ARG(r->detail));
     if (b.n)
         r->detail = str_copy(a, buf_str(&b));
     buf_release(&b);
+}
+
+/* The record says why no choice is taken of it. */
+static void note_invalid(const struct item *it, struct response *r, struct choice_counts *c,
+                         struct arena *a)
+{
+    size_t i = 0;
+    while (isfinite(r->choice_logprob.v[i]))
+        i++;
+    struct str why = str_printf(a, "the log-probability of choice %zu is %s", i,
+                                isnan(r->choice_logprob.v[i]) ? "NaN"
+                                : r->choice_logprob.v[i] > 0  ? "infinite"
+                                                              : "minus infinity");
+    r->detail = r->detail.n ? str_printf(a, "invalid: %.*s; %.*s", STR_ARG(why), STR_ARG(r->detail))
+                            : str_printf(a, "invalid: %.*s", STR_ARG(why));
+    failed_add(&c->bad, it->id, why, true);
+    c->invalid++;
 }
 
 static void grade(const struct item *it, struct response *r, struct choice_counts *c,
@@ -216,7 +238,8 @@ static void grade(const struct item *it, struct response *r, struct choice_count
         valid = valid && isfinite(r->choice_logprob.v[i]);
         c->tokens += r->choice_tokens.v[i];
     }
-    c->invalid += !valid;
+    if (!valid)
+        note_invalid(it, r, c, a);
     if (gold >= it->choices.n) {
         note_taken(it, r, c, a);
         return;
@@ -233,9 +256,33 @@ static void grade(const struct item *it, struct response *r, struct choice_count
         c->sum[k] += p.worth;
     }
     if (valid) {
+        c->heard++;
         c->greedy += (double)r->choice_greedy.v[gold];
         c->nats -= r->choice_logprob.v[gold];
     }
+}
+
+/* Values that are the same for every token are no model's, or one's that knows nothing: scored as they
+ * are, the shortest choice would win. */
+static void find_flat(const struct asker *k, struct choice_counts *c)
+{
+    double first = NAN;
+    int64_t n = 0;
+    for (size_t i = 0; i < k->x->n; i++) {
+        const struct response *r = &k->got[i];
+        for (size_t v = 0; v < r->choice_logprob.n && r->finish != FINISH_ERROR; v++, n++) {
+            double each = r->choice_logprob.v[v] / (double)r->choice_tokens.v[v];
+            first = n ? first : each;
+            if (!(fabs(each - first) <= 1e-9 * fabs(first)))
+                return;
+        }
+    }
+    if (n < FLAT_FEWEST || !(first < 0))
+        return;
+    c->flat = first;
+    log_warn("every token of all %lld continuations has the same log-probability, %g: these are no "
+             "real ones, or the model knows nothing",
+             (long long)n, first);
 }
 
 static int check(const struct model *m, struct asker *k, struct choice_counts *c, struct err *e)
@@ -245,6 +292,7 @@ static int check(const struct model *m, struct asker *k, struct choice_counts *c
         struct response *r = &k->got[i];
         c->items++;
         c->continuations += (int64_t)it->choices.n;
+        c->lost += detail_lost(r->detail);
         if (r->finish != FINISH_ERROR) {
             grade(it, r, c, &k->arena);
             continue;
@@ -252,13 +300,14 @@ static int check(const struct model *m, struct asker *k, struct choice_counts *c
         failed_add(&c->failed, it->id, r->detail, r->final || !m->ops->remote);
         c->gradable += gold_of(it) < it->choices.n;
     }
+    find_flat(k, c);
     long long failed = c->failed.n, items = c->items;
     if (failed < items && failed + c->invalid == items)
         return err_set(
             e,
             "no item has a log-probability of each choice that is a number: %lld of %lld "
-            "are invalid; look at the model's weights",
-            (long long)c->invalid, items);
+            "are invalid: %s; look at the model's weights",
+            (long long)c->invalid, items, failed_words(&c->bad));
     if (!failed)
         return 0;
     const char *words = failed_words(&c->failed);
@@ -300,7 +349,7 @@ int choice_run(struct model *m, const struct items *x, bool apart, const char *o
         all += (int64_t)x->v[i].choices.n;
     }
     journal_key(m, &k, hex);
-    const char *path = arena_printf(&k.arena, "%s.%.12s.journal", out, hex);
+    const char *path = journal_path(&k.arena, out, hex);
     k.journal = records_open(path, &response_schema, RECORD_APPEND, e);
     if (!k.journal || journal_read(&k, path, c, e))
         goto out;

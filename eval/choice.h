@@ -22,7 +22,10 @@ enum { CHOICE_TAKEN = 26 }; /* the last counts all from there on */
 struct choice_counts {
     int64_t items, continuations, tokens;
     int64_t kept;         /* items answered by a run before this one */
+    int64_t lost;         /* items of which a context lost its head */
     int64_t invalid;      /* a value that is no number */
+    int64_t heard;        /* graded ones whose values are all finite */
+    double flat;          /* below 0: what every token of everything has; else they differ */
     int64_t tied, graded; /* graded: items whose right choice is known */
     double sum[4];        /* of worth, by enum choice_norm, over graded valid items */
     int64_t valid[4];
@@ -31,7 +34,8 @@ struct choice_counts {
     int64_t taken[4]
                  [CHOICE_TAKEN]; /* of those: which (of tied ones the first), by enum choice_norm */
     struct failed failed;        /* FINISH_ERROR */
-    double greedy, nats;         /* sums of the right choice's, over graded valid items */
+    struct failed bad;           /* the invalid ones */
+    double greedy, nats;         /* sums of the right choice's, over the heard ones */
 };
 
 /* Puts shots before the contexts of x, in x's arena. pool: rows to draw from, may be x itself as it
@@ -45,8 +49,8 @@ void choice_hash(const struct items *x, char hex[SHA256_HEX]);
 /* Asks all; answers in order to out (a record file). While it runs each item's answer goes into a
  * journal beside it (OUT.KEY.journal; KEY: model, items, rule), so a run that was killed asks only for
  * what is missing. What fails again when asked again
- * is recorded so; a failure that may be gone ends with EXIT_INCOMPLETE and no file. c->failed is the
- * caller's to release, also after an error. No answer at all is an error. */
+ * is recorded so; a failure that may be gone ends with EXIT_INCOMPLETE and no file. c->failed and
+ * c->bad are the caller's to release, also after an error. No answer at all is an error. */
 int choice_run(struct model *m, const struct items *x, bool apart, const char *out,
                struct choice_counts *c, struct err *e);
 

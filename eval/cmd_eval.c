@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/command.h"
+#include "base/file.h"
 #include "eval/model.h"
 #include "eval/tasks.h"
 #include "trainer/launch.h"
@@ -19,7 +20,7 @@ struct options {
     int task;
     int64_t window, start, tokens, batch, max_new_tokens, top_k, seed, threads, concurrency,
         retries, max_requests, shots, stride, ranks;
-    double temperature, top_p, min_p, repetition_penalty, timeout;
+    double temperature, top_p, min_p, repetition_penalty, timeout, max_invalid;
 };
 #define AT(m) offsetof(struct options, m)
 static const struct field fields[] = {
@@ -41,7 +42,8 @@ static const struct field fields[] = {
     {"config", FIELD_STR, AT(config), "", .help = "run file: its [eval] gives the defaults"},
     {"set", FIELD_STRS, AT(sets), "", .help = "section.key=value over the run file"},
     {"template", FIELD_STR, AT(template_), "",
-     .help = "instruct: alpaca, bare, plain or a file; a server adds its own: default bare"},
+     .help = "instruct: alpaca, bare, plain or a file; default: the run file's, alpaca; bare for a "
+             "server, which adds its own, and with --task-file"},
     {"window", FIELD_I64, AT(window), "", 0, 1 << 24,
      .help = "windows: tokens in a window; 0: the model's context"},
     {"stride", FIELD_I64, AT(stride), "", 0, 1 << 24,
@@ -49,7 +51,8 @@ static const struct field fields[] = {
     {"start", FIELD_I64, AT(start), "", 0, 9e15, .help = "windows: first token of the slice"},
     {"tokens", FIELD_I64, AT(tokens), "", 0, 9e15,
      .help = "windows: tokens predicted; 0: to the end of the split"},
-    {"batch", FIELD_I64, AT(batch), "", 1, 65536, .help = "instruct: answers under way at once"},
+    {"batch", FIELD_I64, AT(batch), "", 1, 65536,
+     .help = "instruct, choice: rows at once; changes no number"},
     {"max_new_tokens", FIELD_I64, AT(max_new_tokens), "", 1, 1048576,
      .help = "instruct: longest answer, in tokens"},
     {"temperature", FIELD_F64, AT(temperature), "", -1, 100,
@@ -61,6 +64,8 @@ static const struct field fields[] = {
      .help = "checkpoints: 1: none"},
     {"seed", FIELD_I64, AT(seed), "", 0, 9e15, .help = "seed of sampling"},
     {"stop", FIELD_STRS, AT(stop), "", .help = "instruct: end before this text; may be repeated"},
+    {"max_invalid", FIELD_F64, AT(max_invalid), "", 0, 1,
+     .help = "choice: share of invalid items (NaN) above which it is an error; default: 0"},
     {"backend", FIELD_STR, AT(backend), "", .help = "auto, cpu or cuda; default: the run file's"},
     {"threads", FIELD_I64, AT(threads), "", 0, 4096, .help = "0: all; changes no number"},
     {"precision", FIELD_STR, AT(precision), "",
@@ -78,43 +83,48 @@ static const struct field fields[] = {
 };
 static const struct schema options_schema = {"eval", 1, sizeof(struct options), fields};
 
-/* Which tasks read an option; one that is not here is read by all. */
+/* Which tasks and which kinds of models read an option; one that is not here is read by all. */
 enum {
     W = 1 << TASK_WINDOWS,
     D = 1 << TASK_DOCUMENTS,
     I = 1 << TASK_INSTRUCT,
     C = 1 << TASK_CHOICE,
 };
+enum { FOLDER = 1, SERVER = 2, REPLAY = 4, ASKED = FOLDER | SERVER, ANY = ASKED | REPLAY };
 static const struct reader {
     const char *name;
-    unsigned by;
+    unsigned by, of;
 } readers[] = {
-    {"shards", W},
-    {"items", D | I | C},
-    {"task_file", I | C},
-    {"shots", C},
-    {"shots_from", C},
-    {"items_out", I | C},
-    {"vocab", D | I | C},
-    {"template", I},
-    {"window", W},
-    {"stride", W},
-    {"start", W},
-    {"tokens", W},
-    {"batch", I | C},
-    {"max_new_tokens", I},
-    {"temperature", I},
-    {"top_k", I},
-    {"top_p", I},
-    {"min_p", I},
-    {"repetition_penalty", I},
-    {"seed", I | C},
-    {"stop", I},
-    {"hardware", W | D},
-    {"concurrency", I | C},
-    {"timeout", I | C},
-    {"retries", I | C},
-    {"max_requests", I | C},
+    {"shards", W, ANY},
+    {"items", D | I | C, ANY},
+    {"task_file", I | C, ANY},
+    {"shots", C, ANY},
+    {"shots_from", C, ANY},
+    {"items_out", I | C, ANY},
+    {"vocab", D | I | C, FOLDER},
+    {"template", I, ASKED},
+    {"window", W, FOLDER},
+    {"stride", W, FOLDER},
+    {"start", W, FOLDER},
+    {"tokens", W, FOLDER},
+    {"batch", I | C, FOLDER},
+    {"max_new_tokens", I, ASKED},
+    {"temperature", I, ASKED},
+    {"top_k", I, ASKED},
+    {"top_p", I, ASKED},
+    {"min_p", I, ASKED},
+    {"repetition_penalty", I, ASKED},
+    {"seed", I | C, ANY},
+    {"stop", I, ASKED},
+    {"hardware", W | D, FOLDER},
+    {"concurrency", I | C, SERVER},
+    {"timeout", I | C, SERVER},
+    {"retries", I | C, SERVER},
+    {"max_requests", I | C, SERVER},
+    {"max_invalid", C, ANY},
+    {"backend", W | D | I | C, FOLDER},
+    {"threads", W | D | I | C, FOLDER},
+    {"precision", W | D | I | C, FOLDER},
     {0},
 };
 
@@ -139,18 +149,32 @@ static bool given(const struct field *f, const struct options *o)
 /* What the task would leave out without a word. */
 static int check_read(const struct options *o, struct arena *a, struct err *e)
 {
+    const char *spec = str_dup(a, o->model);
+    unsigned kind = model_replays(spec) ? REPLAY : model_templates(spec) ? SERVER : FOLDER;
     for (const struct reader *r = readers; r->name; r++) {
         const struct field *f = fields;
         while (strcmp(f->name, r->name) != 0)
             f++;
-        if (r->by & 1U << o->task || !given(f, o))
+        bool task = r->by & 1U << o->task;
+        bool model = r->of & kind || (kind != FOLDER && o->task < TASK_INSTRUCT);
+        if ((task && model) || !given(f, o))
             continue;
         char *name = arena_strdup(a, f->name);
         for (char *c = name; *c; c++)
             *c = *c == '_' ? '-' : *c;
-        return err_code(e, EXIT_USAGE, "--task %s does not read --%s: leave it out", tasks[o->task],
+        if (!task)
+            return err_code(e, EXIT_USAGE, "--task %s does not read --%s: leave it out",
+                            tasks[o->task], name);
+        return err_code(e, EXIT_USAGE, "%s, so --%s is not read: leave it out",
+                        kind == REPLAY ? "a replay gives what was recorded"
+                        : kind == SERVER
+                            ? "--model is a server"
+                            : "--model is a checkpoint, which is asked on this machine",
                         name);
     }
+    for (size_t i = 0; i < o->stop.n; i++)
+        if (!o->stop.v[i].n)
+            return err_code(e, EXIT_USAGE, "--stop '': no text ends there; leave it out");
     if (o->shots_from.n && !o->shots)
         return err_code(e, EXIT_USAGE, "--shots-from is read with --shots only: say how many");
     return 0;
@@ -166,6 +190,11 @@ static int check_items_out(const struct eval_job *j, struct err *e)
                         "--items-out %s: items are written as msgpack; call it NAME.msgpack "
                         "(`assay cat` shows it as JSON)",
                         j->items_out);
+    if (str_eqz(str_z(path_base(j->out)), path_base(j->items_out)) &&
+        manifest_can_name(j->out, j->items_out))
+        return err_code(e, EXIT_USAGE,
+                        "--items-out and --out are both %s: the items want a file of their own",
+                        j->out);
     if (!manifest_can_name(j->out, j->items_out))
         return err_code(e, EXIT_USAGE, "--items-out %s must lie in the folder of --out %s",
                         j->items_out, j->out);
@@ -237,6 +266,7 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
     take_f64(&j->c.top_p, o->top_p);
     take_f64(&j->c.min_p, o->min_p);
     take_f64(&j->c.repetition_penalty, o->repetition_penalty);
+    take_f64(&j->c.max_invalid, o->max_invalid);
     if (o->precision.n)
         return schema_set(&eval_config_schema, &j->c, "precision", o->precision, a, e);
     return 0;

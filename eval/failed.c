@@ -23,10 +23,10 @@ const char *failed_words(struct failed *f)
     return f->words.n ? f->words.p : "";
 }
 
-void failed_fact(struct failed *f, struct stage *st)
+void failed_fact(struct failed *f, const char *name, struct stage *st)
 {
     if (f->ids)
-        stage_fact(st, "failed_ids", f->ids);
+        stage_fact(st, name, f->ids);
     f->ids = NULL;
 }
 

@@ -18,8 +18,8 @@ struct failed {
 void failed_add(struct failed *f, struct str id, struct str why, bool final);
 /* "a (why), b, c and 7 more"; borrowed. */
 const char *failed_words(struct failed *f);
-/* The manifest's "failed_ids"; nothing when none failed. */
-void failed_fact(struct failed *f, struct stage *st);
+/* The manifest's "failed_ids", say; nothing when there are none. */
+void failed_fact(struct failed *f, const char *name, struct stage *st);
 void failed_release(struct failed *f);
 
 #endif

@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "eval/detail.h"
+#include "eval/journal.h"
 #include "formats/index.h"
 #include "formats/record.h"
 
@@ -152,6 +154,8 @@ static void count(const struct asker *k, struct instruct_counts *c)
         if (r->item.p && r->ms > c->slowest_ms)
             c->slowest_ms = r->ms;
         c->empty += r->item.p && r->finish != FINISH_ERROR && !r->text.n;
+        c->lost += r->item.p && detail_lost(r->detail);
+        c->full += r->item.p && r->finish == FINISH_LENGTH && detail_full(r->detail);
         if (r->item.p && r->tokens_out != FIELD_NONE_I64)
             c->tokens_out += r->tokens_out;
     }
@@ -208,7 +212,7 @@ int instruct_run(struct model *m, const struct items *items, const struct instru
     k.got = mem_array(items->n, sizeof *k.got);
     k.prompt = mem_array(items->n, sizeof *k.prompt);
     journal_key(m, &k, hex);
-    const char *path = arena_printf(&k.arena, "%s.%.12s.journal", out, hex);
+    const char *path = journal_path(&k.arena, out, hex);
     k.journal = records_open(path, &response_schema, RECORD_APPEND, e);
     if (!k.journal || journal_read(&k, path, c, e))
         goto out;

@@ -4,7 +4,7 @@
  * (OUT.KEY.journal; KEY: model, template, decoding, items), so a run that was killed asks only for
  * what is missing. At the end the output is written in the order of the items and the journal is
  * removed: the same bytes whatever the batch, the order of answers or the number of kills.
- * Answers are trimmed of white space at both ends.
+ * Answers are kept without white space at their ends: a server's " one " is a checkpoint's "one".
  */
 #ifndef EVAL_INSTRUCT_H
 #define EVAL_INSTRUCT_H
@@ -27,6 +27,8 @@ struct instruct_counts {
     int64_t items, kept; /* kept: answered by a run before this one */
     int64_t finish[4];   /* by enum finish */
     int64_t empty, tokens_out;
+    int64_t lost;      /* prompts that lost their heads */
+    int64_t full;      /* of the cut ones: by the context, not by max_new */
     double slowest_ms; /* volatile */
     struct failed failed;
 };

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/item.h"
@@ -78,6 +79,9 @@ struct model {
     int64_t context; /* tokens of prompt and answer; 0: unknown */
     const char
         *precision; /* of a checkpoint that is not read in fp32, as results state it; or NULL */
+    /* Replays, of which only the answers are this model's own: */
+    bool canned;
+    const struct json *told; /* the identity in the recorded file's manifest; NULL: it has none */
     /* Remote ones: requests sent, tries included; and those that ran into the timeout, which the
      * server may have worked on and may bill. */
     int64_t sent, timed_out;
@@ -94,8 +98,16 @@ extern const struct model_ops *const models[]; /* eval/models.c; NULL-ended */
 int model_open(struct model *m, const char *spec, const struct model_options *o, struct err *e);
 void model_close(struct model *m); /* accepts a zeroed one */
 
+/* A replay's settings are those of the recorded file: puts what its manifest states under key, "unknown"
+ * without a manifest, nothing where that has no such key. */
+void model_told(const struct model *m, const char *key, struct json *id);
+/* What to state as the items: their hash; of a replay "unknown" (and a warning) where the recorded answers
+ * were to others. */
+const char *model_told_items(const struct model *m, const char *hash);
+
 /* Whether spec is a server's or a replay's, of which a loss can't be had. */
 bool model_answers_only(const char *spec);
+bool model_replays(const char *spec);
 /* Whether spec is a server's, which puts its own chat template around a prompt. */
 bool model_templates(const char *spec);
 

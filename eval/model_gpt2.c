@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "eval/detail.h"
 #include "eval/flow.h"
 #include "eval/generate.h"
 #include "eval/local.h"
@@ -80,6 +81,7 @@ static int gpt2_open(struct model *m, const char *spec, const struct model_optio
     if (!g->encoder)
         return -1;
     g->logprob = logprob_new(g->l.m, g->encoder, g->eot, got_logprobs, g);
+    m->context = g->l.config.context;
     m->precision = o->precision ? g->l.precision : NULL;
     return make_identity(m, g, o->precision, e);
 }
@@ -183,7 +185,7 @@ static int got_logprobs(void *ctx, void *tag, const struct logprob_value *v, siz
     struct local *g = ctx;
     struct buf detail = {0};
     if (cropped)
-        buf_printf(&detail, "the context lost its first %lld tokens", (long long)cropped);
+        detail_put_lost(&detail, "the context", cropped, 0);
     g->answered++;
     g->cropped += cropped > 0;
     int rc = answer_choices(g, tag, v, n, buf_str(&detail), e);
@@ -242,8 +244,9 @@ static int task_done(void *ctx, struct gen_task *t, enum finish finish, struct e
     if (finish == FINISH_ERROR)
         buf_addz(&detail, "a logit is not finite");
     else if (t->cropped)
-        buf_printf(&detail, "the prompt lost its first %lld of %lld tokens", (long long)t->cropped,
-                   (long long)t->n);
+        detail_put_lost(&detail, "the prompt", t->cropped, t->n);
+    if (finish == FINISH_LENGTH && t->made < t->max_new)
+        detail_put_full(&detail, g->l.config.context);
     struct response r = {.item = j->q.id,
                          .model = str_z(g->name),
                          .text = buf_str(&text),

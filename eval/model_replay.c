@@ -1,15 +1,19 @@
 /* model_replay: canned answers, "replay:FILE" with FILE a record file of responses. Answers are
- * found by item id; one that is not there is FINISH_ERROR, never an empty answer.
+ * found by item id; one that is not there is FINISH_ERROR, never an empty answer. How they were made
+ * (template, decoding, encoding, precision) is what the file's manifest says, whatever is asked now.
  */
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "eval/model_kinds.h"
 #include "formats/manifest.h"
 
 struct replay {
     struct responses responses;
     const char *path, *identity;
+    struct json *manifest;
 };
 
 static int replay_open(struct model *m, const char *spec, const struct model_options *o,
@@ -23,7 +27,32 @@ static int replay_open(struct model *m, const char *spec, const struct model_opt
     if (responses_load(&r->responses, r->path, e) || sha256_file(r->path, hex, e))
         return -1;
     r->identity = arena_printf(&m->arena, "replay %s", hex);
-    return 0;
+    m->canned = true;
+    if (!file_exists(manifest_path(&m->arena, r->path)))
+        return 0;
+    r->manifest = manifest_read(r->path, e);
+    m->told = json_get(json_get(r->manifest, "facts"), "identity");
+    return r->manifest ? 0 : -1;
+}
+
+void model_told(const struct model *m, const char *key, struct json *id)
+{
+    const struct json *v = json_get(m->told, key);
+    if (v)
+        json_put(id, key, json_clone(v));
+    else if (!m->told)
+        json_put(id, key, json_of_z("unknown"));
+}
+
+const char *model_told_items(const struct model *m, const char *hash)
+{
+    struct str told = json_str(json_get(m->told, "items"));
+    if (!m->canned || !told.n || str_eqz(told, hash))
+        return hash;
+    log_warn(
+        "the recorded answers were to other items than these, or not to all and only these: they "
+        "are matched by id, and the result says \"unknown\" for its items");
+    return "unknown";
 }
 
 static void replay_close(struct model *m)
@@ -32,6 +61,7 @@ static void replay_close(struct model *m)
     if (!r)
         return;
     responses_release(&r->responses);
+    json_free(r->manifest);
     free(r);
     m->impl = NULL;
 }

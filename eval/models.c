@@ -35,6 +35,11 @@ bool model_answers_only(const char *spec)
     return ops && ops != &model_gpt2;
 }
 
+bool model_replays(const char *spec)
+{
+    return ops_of(spec) == &model_replay;
+}
+
 bool model_templates(const char *spec)
 {
     const struct model_ops *ops = ops_of(spec);

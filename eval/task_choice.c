@@ -46,6 +46,8 @@ static struct json *taken(const struct choice_counts *c)
     return all;
 }
 
+static const char *const encodings[] = {"joined", "apart"};
+
 static void facts(struct stage *st, const struct eval_job *j, const struct model *m,
                   const struct items *x, const struct task *t, struct choice_counts *c)
 {
@@ -53,11 +55,20 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     struct json *id = json_obj();
     choice_hash(x, hex);
     json_put(id, "task", json_of_z(t->name));
-    json_put(id, "items", json_of_z(hex)); /* contexts with their shots are in it */
-    json_put(id, "encoding", json_of_z(t->encoding == ENCODING_APART ? "apart" : "joined"));
-    json_put(id, "shots", json_of_int(j->shots));
-    if (m->precision)
-        json_put(id, "precision", json_of_z(m->precision));
+    json_put(id, "items", json_of_z(model_told_items(m, hex))); /* contexts and shots are in it */
+    if (m->canned) {
+        model_told(m, "encoding", id);
+        model_told(m, "shots", id);
+        model_told(m, "precision", id);
+        if (json_get(m->told, "lost_heads"))
+            model_told(m, "lost_heads", id);
+    } else {
+        json_put(id, "encoding", json_of_z(encodings[t->encoding == ENCODING_APART]));
+        json_put(id, "shots", json_of_int(j->shots));
+        if (m->precision)
+            json_put(id, "precision", json_of_z(m->precision));
+        eval_lost_heads(st, id, c->lost, c->items, m->context);
+    }
     stage_fact(st, "identity", id);
     stage_fact(st, "model", json_of_z(m->ops->identity(m)));
     stage_fact(st, "metric", json_of_str(t->metric));
@@ -65,8 +76,9 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     stage_fact(st, "continuations", json_of_int(c->continuations));
     stage_fact(st, "tokens", json_of_int(c->tokens));
     stage_fact(st, "failed", json_of_int(c->failed.n));
-    failed_fact(&c->failed, st);
+    failed_fact(&c->failed, "failed_ids", st);
     stage_fact(st, "invalid", json_of_int(c->invalid));
+    failed_fact(&c->bad, "invalid_ids", st);
     stage_fact(st, "tied", json_of_int(c->tied));
     for (int k = 0; k < CHOICE_NORMS; k++)
         share(st, choice_metrics[k], c->sum[k], c->valid[k]);
@@ -74,48 +86,51 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
         bounds(st, choice_metrics[k], c->sum[k], c->gradable - c->valid[k], c->gradable);
     if (c->unknown)
         stage_fact(st, "taken", taken(c));
-    share(st, "acc_greedy", c->greedy, c->graded - c->invalid);
-    share(st, "nats_answer", c->nats, c->graded - c->invalid);
+    share(st, "acc_greedy", c->greedy, c->heard);
+    share(st, "nats_answer", c->nats, c->heard);
+    if (c->flat < 0)
+        stage_fact(st, "flat", json_of_num(c->flat));
 }
 
 /* What was taken by the task's own norm, and that nothing is right or wrong. */
-static void say_taken(const struct task *t, const struct choice_counts *c, FILE *to)
+static void say_taken(const struct task *t, const struct choice_counts *c, struct buf *to)
 {
     int norm = CHOICE_SUM;
     for (int k = 0; k < CHOICE_NORMS; k++)
         norm = str_eqz(t->metric, choice_metrics[k]) ? k : norm;
-    fprintf(to, " taken by %s:", choice_metrics[norm]);
+    buf_printf(to, " taken by %s:", choice_metrics[norm]);
     for (int i = 0, n = 0; i < CHOICE_TAKEN; i++)
         if (c->taken[norm][i])
-            fprintf(to, "%s choice %d%s %lld times", n++ ? "," : "", i,
-                    i + 1 == CHOICE_TAKEN ? " or later" : "", (long long)c->taken[norm][i]);
-    fprintf(to, "; %lld %s no right choice, so %s not scored;", (long long)c->unknown,
-            c->unknown == 1 ? "item has" : "items have", c->unknown == 1 ? "it is" : "they are");
+            buf_printf(to, "%s choice %d%s %lld times", n++ ? "," : "", i,
+                       i + 1 == CHOICE_TAKEN ? " or later" : "", (long long)c->taken[norm][i]);
+    buf_printf(to, "; %lld %s no right choice, so %s not scored;", (long long)c->unknown,
+               c->unknown == 1 ? "item has" : "items have", c->unknown == 1 ? "it is" : "they are");
 }
 
-static void say(const struct task *t, const struct choice_counts *c, FILE *to)
+static void say(const struct task *t, const struct choice_counts *c, struct buf *to)
 {
-    int64_t n = c->graded - c->invalid;
-    fprintf(to, "%s:", t->name);
+    int64_t n = c->heard;
+    buf_printf(to, "%s:", t->name);
     for (int k = 0; k < CHOICE_NORMS; k++)
         if (c->valid[k])
-            fprintf(to, " %s %.4f%s", choice_metrics[k], c->sum[k] / (double)c->valid[k],
-                    k + 1 < CHOICE_NORMS ? "," : ";");
+            buf_printf(to, " %s %.4f%s", choice_metrics[k], c->sum[k] / (double)c->valid[k],
+                       k + 1 < CHOICE_NORMS ? "," : ";");
     if (n > 0 && c->continuations == c->items)
-        fprintf(to, " acc_greedy %.4f, ppl_answer %.4f;", c->greedy / (double)n,
-                exp(c->nats / (double)n));
+        buf_printf(to, " acc_greedy %.4f, ppl_answer %.4f;", c->greedy / (double)n,
+                   exp(c->nats / (double)n));
     if (c->unknown)
         say_taken(t, c, to);
-    fprintf(to, " %lld items", (long long)c->items);
+    buf_printf(to, " %lld items", (long long)c->items);
     if (c->tied)
-        fprintf(to, ", %lld tied", (long long)c->tied);
+        buf_printf(to, ", %lld tied", (long long)c->tied);
     if (c->invalid + c->failed.n)
-        fprintf(to, ", %lld invalid, %lld failed", (long long)c->invalid, (long long)c->failed.n);
+        buf_printf(to, ", %lld invalid, %lld failed", (long long)c->invalid,
+                   (long long)c->failed.n);
     if (c->gradable > c->valid[CHOICE_SUM])
-        fprintf(to, ": acc of all between %.4f and %.4f", c->sum[CHOICE_SUM] / (double)c->gradable,
-                (c->sum[CHOICE_SUM] + (double)(c->gradable - c->valid[CHOICE_SUM])) /
-                    (double)c->gradable);
-    fputc('\n', to);
+        buf_printf(to, ": acc of all between %.4f and %.4f",
+                   c->sum[CHOICE_SUM] / (double)c->gradable,
+                   (c->sum[CHOICE_SUM] + (double)(c->gradable - c->valid[CHOICE_SUM])) /
+                       (double)c->gradable);
 }
 
 static int shoot(const struct eval_job *j, const struct task *t, struct items *x, struct err *e)
@@ -130,6 +145,19 @@ static int shoot(const struct eval_job *j, const struct task *t, struct items *x
     rc = rc ? rc : choice_shots(x, &pool, t, j->shots, j->c.seed, e);
     items_release(&pool);
     return rc;
+}
+
+/* Recorded values of texts that were encoded by the other rule are none of this task. */
+static int check_told(const struct model *m, const struct task *t, struct err *e)
+{
+    const char *want = encodings[t->encoding == ENCODING_APART];
+    struct str told = json_str(json_get(m->told, "encoding"));
+    if (!told.n || str_eqz(told, want))
+        return 0;
+    return err_code(e, EXIT_USAGE,
+                    "task %s encodes context and choice %s, but the replayed values are of texts "
+                    "encoded %.*s: take a task file with that rule, or ask the model again",
+                    t->name, want, STR_ARG(told));
 }
 
 static int work(const struct eval_job *j, struct stage *st, const char *spec, const struct task *t,
@@ -147,22 +175,53 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec, co
                                .timeout = j->timeout,
                                .retries = j->retries,
                                .max_requests = j->max_requests};
+    struct buf line = {0};
     int rc = -1;
     if (task_items(t, j->items, &items, e) || shoot(j, t, &items, e) ||
         (j->items_out &&
          (items_save(&items, j->items_out, e) || stage_output(st, j->items_out, e))) ||
-        model_open(&m, spec, &mo, e) ||
+        model_open(&m, spec, &mo, e) || check_told(&m, t, e) ||
         choice_run(&m, &items, t->encoding == ENCODING_APART, j->out, &c, e))
         goto out;
     facts(st, j, &m, &items, t, &c);
+    say(t, &c, &line);
+    eval_line(st, &line);
     if (stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
-    say(t, &c, to);
+    fprintf(to, "%s\n", line.p);
     rc = 0;
 out:
+    buf_release(&line);
     failed_release(&c.failed);
+    failed_release(&c.bad);
     model_close(&m);
     items_release(&items);
+    return rc;
+}
+
+/* The values are there, and so are those that are none: too many are an error, found again where nothing
+ * had to be done. */
+static int check_invalid(const struct eval_job *j, const struct task *t, struct arena *a,
+                         struct err *e)
+{
+    struct json *m = manifest_read(j->out, e);
+    const struct json *f = json_get(m, "facts"), *ids = json_get(f, "invalid_ids");
+    int64_t invalid = json_int(json_get(f, "invalid"), 0),
+            items = json_int(json_get(f, "items"), 0);
+    struct buf names = {0};
+    int rc = m ? 0 : -1;
+    for (size_t i = 0; i < json_size(ids) && i < 10; i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", str_dup(a, json_str(json_at(ids, i))));
+    if (json_size(ids) > 10)
+        buf_addz(&names, "...");
+    if (m && (double)invalid > j->c.max_invalid * (double)items)
+        rc = err_set(e,
+                     "%s: %lld of %lld items are invalid, a log-probability of theirs is no finite "
+                     "number (%s): look at the model's weights. %s holds the others and bounds; "
+                     "--max-invalid (eval.max_invalid in a run) is the share to go on with",
+                     t->name, (long long)invalid, (long long)items, names.n ? names.p : "", j->out);
+    buf_release(&names);
+    json_free(m);
     return rc;
 }
 
@@ -199,12 +258,18 @@ int eval_choice(const struct eval_job *j, FILE *to, struct arena *a, struct err 
         goto out;
     }
     stage_setting(&st, "task_hash", t.hash);
+    if (model_replays(spec))
+        stage_setting(&st, "replay", "1"); /* states what the recorded file's manifest says */
     stage_setting(&st, "shots", arena_printf(a, "%lld", (long long)j->shots));
     if (j->shots)
         stage_setting(&st, "seed", arena_printf(a, "%lld", (long long)j->c.seed));
-    rc = stage_fresh(&st)      ? leave_items(j, &t, e)
-         : stage_start(&st, e) ? -1
-                               : work(j, &st, spec, &t, to, e);
+    if (stage_fresh(&st)) {
+        rc = leave_items(j, &t, e);
+        eval_line_again(j->out, to);
+    } else {
+        rc = stage_start(&st, e) || work(j, &st, spec, &t, to, e) ? -1 : 0;
+    }
+    rc = rc ? rc : check_invalid(j, &t, a, e);
 out:
     stage_release(&st);
     return rc;

@@ -57,19 +57,29 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     char hex[SHA256_HEX];
     struct json *id = json_obj();
     items_hash(items, hex);
-    json_put(id, "items", json_of_z(hex));
-    json_put(id, "template",
-             m->ops->remote ? json_of_str(str_printf(a, "%s in the server's own", t->hash))
-                            : json_of_z(t->hash));
-    json_put(id, "decoding", json_of_z(decoding(j, a)));
-    if (m->precision)
-        json_put(id, "precision", json_of_z(m->precision));
+    json_put(id, "items", json_of_z(model_told_items(m, hex)));
+    if (m->canned) {
+        model_told(m, "template", id);
+        model_told(m, "decoding", id);
+        model_told(m, "precision", id);
+        if (json_get(m->told, "lost_heads"))
+            model_told(m, "lost_heads", id);
+    } else {
+        json_put(id, "template",
+                 m->ops->remote ? json_of_str(str_printf(a, "%s in the server's own", t->hash))
+                                : json_of_z(t->hash));
+        json_put(id, "decoding", json_of_z(decoding(j, a)));
+        if (m->precision)
+            json_put(id, "precision", json_of_z(m->precision));
+        eval_lost_heads(st, id, c->lost, c->items, m->context);
+    }
     stage_fact(st, "identity", id);
     stage_fact(st, "model", json_of_z(m->ops->identity(m)));
     stage_fact(st, "items", json_of_int(c->items));
     for (int i = 0; finish_names[i]; i++)
         stage_fact(st, finish_names[i], json_of_int(c->finish[i]));
-    failed_fact(&c->failed, st);
+    stage_fact(st, "length_context", json_of_int(c->full));
+    failed_fact(&c->failed, "failed_ids", st);
     stage_fact(st, "empty", json_of_int(c->empty));
     stage_fact(st, "tokens_out", json_of_int(c->tokens_out));
     stage_volatile(st, "slowest_ms", json_of_num(c->slowest_ms));
@@ -105,6 +115,25 @@ static int check_sampling(const struct eval_job *j, const struct model *m, struc
                     j->c.min_p > 0 ? "min_p" : "a repetition penalty");
 }
 
+static void say(const struct eval_job *j, const struct model *m, const struct instruct_counts *c,
+                struct buf *to)
+{
+    long long cut = c->finish[FINISH_LENGTH] - c->full;
+    buf_printf(to, "instruct: %lld answers, %lld ended by themselves, %lld cut",
+               (long long)c->items, (long long)c->finish[FINISH_STOP], cut);
+    if (!m->canned) /* where those of a replay were cut, their own decoding says */
+        buf_printf(to, " at %lld tokens", (long long)j->c.max_new_tokens);
+    if (c->full)
+        buf_printf(to, ", %lld ended by the model's context", (long long)c->full);
+    if (c->full && m->context)
+        buf_printf(to, " of %lld tokens", (long long)m->context);
+    if (c->empty)
+        buf_printf(to, ", %lld empty", (long long)c->empty);
+    if (c->finish[FINISH_FILTER] + c->finish[FINISH_ERROR])
+        buf_printf(to, ", %lld filtered, %lld failed", (long long)c->finish[FINISH_FILTER],
+                   (long long)c->finish[FINISH_ERROR]);
+}
+
 static int work(const struct eval_job *j, struct stage *st, const char *spec,
                 const struct template *t, const struct task *task, FILE *to, struct arena *a,
                 struct err *e)
@@ -130,24 +159,20 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec,
                                  .repeat = j->c.repetition_penalty,
                                  .seed = j->c.seed,
                                  .stop = j->stop};
+    struct buf line = {0};
     int rc = -1;
     if (load(j, st, task, &items, e) || model_open(&m, spec, &mo, e) || check_sampling(j, &m, e) ||
         instruct_run(&m, &items, &o, j->out, &c, e))
         goto out;
     facts(st, j, &m, &items, t, &c, a);
+    say(j, &m, &c, &line);
+    eval_line(st, &line);
     if (stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
-    fprintf(to, "instruct: %lld answers, %lld ended by themselves, %lld cut at %lld tokens",
-            (long long)c.items, (long long)c.finish[FINISH_STOP],
-            (long long)c.finish[FINISH_LENGTH], (long long)j->c.max_new_tokens);
-    if (c.empty)
-        fprintf(to, ", %lld empty", (long long)c.empty);
-    if (c.finish[FINISH_FILTER] + c.finish[FINISH_ERROR])
-        fprintf(to, ", %lld filtered, %lld failed", (long long)c.finish[FINISH_FILTER],
-                (long long)c.finish[FINISH_ERROR]);
-    fputc('\n', to);
+    fprintf(to, "%s\n", line.p);
     rc = 0;
 out:
+    buf_release(&line);
     failed_release(&c.failed);
     model_close(&m);
     items_release(&items);
@@ -188,13 +213,21 @@ int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct er
     if (template_load(&t, j->template_, a, e) || eval_model_input(&st, j, &spec, a, e) ||
         stage_input(&st, j->items, e) || (j->vocab && stage_input(&st, j->vocab, e)))
         goto out;
-    stage_setting(&st, "template", t.hash);
+    bool replay =
+        model_replays(spec); /* how it was asked is what the recorded file's manifest says */
+    stage_setting(&st, replay ? "replay" : "template", replay ? "1" : t.hash);
     if (j->task_file)
         stage_setting(&st, "task_hash", task.hash);
-    stage_setting(&st, "decoding", decoding(j, a));
-    rc = stage_fresh(&st)      ? leave_items(j, j->task_file ? &task : NULL, e)
-         : stage_start(&st, e) ? -1
-                               : work(j, &st, spec, &t, j->task_file ? &task : NULL, to, a, e);
+    if (!replay)
+        stage_setting(&st, "decoding", decoding(j, a));
+    if (stage_fresh(&st)) {
+        rc = leave_items(j, j->task_file ? &task : NULL, e);
+        eval_line_again(j->out, to);
+    } else {
+        rc = stage_start(&st, e) || work(j, &st, spec, &t, j->task_file ? &task : NULL, to, a, e)
+                 ? -1
+                 : 0;
+    }
 out:
     stage_release(&st);
     return rc;

@@ -238,6 +238,10 @@ static const struct field eval_config_fields[] = {
      .flags = FIELD_VOLATILE},
     {"precision", FIELD_ENUM, AT(precision), "fp32", .choices = precision_names,
      .help = "number format of activations and products; a part of every metric's identity"},
+    {"max_invalid", FIELD_F64, AT(max_invalid), "0", 0, 1,
+     .help =
+         "tasks: share of a choice task's items that may be invalid (NaN) before it is an error",
+     .flags = FIELD_VOLATILE},
     {0},
 };
 #undef AT

@@ -64,6 +64,20 @@ ok "the third run keeps what was answered" grep -q '[1-9][0-9]* of 60 items are 
 cmp -s "$tmp/k.msgpack" "$tmp/copa.msgpack" && [ -z "$(ls "$tmp"/k.msgpack.*.journal 2> /dev/null)" ]
 result $? "and ends with the same bytes, its journal gone"
 
+# ---- replayed values are of the rule by which they were asked
+replay() { "$ASSAY" eval --task choice --model "replay:$1" --task-file "$2" --items "$tmp/copa.jsonl" --out "$tmp/replay.msgpack"; }
+identity() { perl -0ne 'print $1 if /"identity": (\{[^}]*\})/' "$1.manifest.json" | tr -d ' \n'; }
+sed 's/^encoding.*//' pipelines/tasks/copa.ini > "$tmp/apart.ini"
+echo 'encoding = apart' >> "$tmp/apart.ini"
+fails 2 'apart encodes context and choice apart, but the replayed values are of texts encoded joined' replay "$tmp/copa.msgpack" "$tmp/apart.ini"
+result $? "values encoded by another rule are refused"
+quiet choice copa "$tmp/copa.jsonl" "$tmp/narrow.msgpack" --precision bf16
+quiet replay "$tmp/narrow.msgpack" copa
+is "$(identity "$tmp/replay.msgpack")" "$(identity "$tmp/narrow.msgpack")" "a replay's identity is the recorded one, its precision too"
+rm "$tmp/narrow.msgpack.manifest.json" "$tmp/replay.msgpack"*
+quiet replay "$tmp/narrow.msgpack" copa
+is "$(identity "$tmp/replay.msgpack" | grep -oE '"(encoding|shots|precision)":"unknown"' | wc -l)" 3 "without a manifest nothing is made up"
+
 # ---- few-shot
 quiet choice copa "$tmp/copa.jsonl" "$tmp/s3.msgpack" --shots 3 --items-out "$tmp/s3.items.msgpack"
 is "$("$ASSAY" cat "$tmp/s3.items.msgpack" | head -1 | grep -o '\\n\\n' | wc -l)" 3 "three shots, a blank line behind each"
@@ -85,13 +99,18 @@ quiet choice copa "$tmp/copa.jsonl" "$tmp/s3.msgpack" --shots 3 --items-out "$tm
 ok "--items-out leaves them though nothing runs" cmp "$tmp/s3.items.msgpack" "$tmp/s3again.items.msgpack"
 fails 2 'items are written as msgpack' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --items-out "$tmp/x.jsonl"
 result $? "a name that says JSON is refused"
+for same in x.msgpack ./x.msgpack; do
+    fails 2 'items-out and --out are both' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --items-out "$tmp/$same"
+    result $? "one name for answers and items is refused ($same)"
+done
 mkdir "$tmp/elsewhere"
 fails 2 'must lie in the folder of --out' choice copa "$tmp/copa.jsonl" "$tmp/elsewhere/x.msgpack" --items-out "$tmp/x.items.msgpack"
 result $? "another folder too"
 
 # ---- rows whose right choice nobody said: what is taken is counted, nothing is scored
 printf '[task]\nprompt = {query}\nchoices = {choices}\nmetric = acc_norm_char\n' > "$tmp/open.ini"
-open_task() { "$ASSAY" eval --task choice --model "$tmp/m" --task-file "$tmp/open.ini" --items "$tmp/copa.jsonl" "$@"; }
+open_rows() { "$ASSAY" eval --task choice --model "$1" --task-file "$tmp/open.ini" --items "$2" "${@:3}"; }
+open_task() { open_rows "$tmp/m" "$tmp/copa.jsonl" "$@"; }
 quiet open_task --out "$tmp/open.msgpack" --items-out "$tmp/open.items.msgpack"
 said=$(cat "$tmp/out")
 ok "it says what was taken, how often, and that nothing is scored: $said" \
@@ -133,8 +152,19 @@ nan() { "$ASSAY" eval --task choice --task-file pipelines/tasks/copa.ini "$@"; }
 poke wpe.weight $((200 * 32 * 4)) "$tmp/nan" # the 201st position, which one item reaches
 perl -e 'my $w = join " ", map { "word$_" } 1..60; print "{\"query\": \"$w\", \"choices\": [\"b\", \"c\"], \"gold\": 0}\n"' > "$tmp/far.jsonl"
 cat "$tmp/copa.jsonl" >> "$tmp/far.jsonl"
-quiet nan --model "$tmp/nan" --items "$tmp/far.jsonl" --out "$tmp/nan.msgpack" --items-out "$tmp/nan.items.msgpack"
-ok "NaN makes an item invalid and counts it" grep -q '61 items, 1 invalid' "$tmp/out"
+some=(nan --model "$tmp/nan" --items "$tmp/far.jsonl" --out "$tmp/nan.msgpack" --items-out "$tmp/nan.items.msgpack")
+fails 1 'copa: 1 of 61 items are invalid, .* (0): look at the model.s weights' "${some[@]}"
+result $? "NaN makes an item invalid, which is an error that names it"
+ok "that is counted" grep -q '61 items, 1 invalid' "$tmp/out"
+is "$(tr -d ' \n' < "$tmp/nan.msgpack.manifest.json" | grep -o '"invalid_ids":\[[^]]*\]')" '"invalid_ids":["0"]' "listed in the manifest"
+is "$("$ASSAY" cat "$tmp/nan.msgpack" | head -1 | grep -o '"detail":"[^"]*"')" '"detail":"invalid: the log-probability of choice 0 is NaN"' "and said in the record"
+fails 1 'copa: 1 of 61 items are invalid' "${some[@]}"
+result $? "up to date, it is an error still"
+ok "and says its line again" grep -q '61 items, 1 invalid' "$tmp/out"
+quiet "${some[@]}" --max-invalid 0.05
+result $? "unless such a share is allowed"
+fails 1 'copa: 1 of 61' "${some[@]}" --max-invalid 0.01
+result $? "a smaller share is too much"
 quiet "$ASSAY" score --scorer choice --items "$tmp/nan.items.msgpack" --responses "$tmp/nan.msgpack" --out "$tmp/nan.s.msgpack"
 is "$("$ASSAY" cat "$tmp/nan.s.msgpack" | grep -c 'parse_failed.*not a number')" 1 "and the scorer gives it no value"
 bound() { grep -o "\"$1\": [0-9.]*" "$tmp/nan.s.msgpack.manifest.json" | head -1 | cut -d' ' -f2; }
@@ -143,6 +173,18 @@ poke ln_f.bias 0 "$tmp/all-nan"
 fails 1 'no item has a log-probability of each choice that is a number: 61 of 61' nan --model "$tmp/all-nan" --items "$tmp/far.jsonl" --out "$tmp/all-nan.msgpack"
 result $? "a task whose items are all invalid is an error"
 ok "and leaves no result" [ ! -e "$tmp/all-nan.msgpack" ]
+sed -i s/acc_greedy/acc_norm_char/ "$tmp/open.ini"
+open_rows "$tmp/nan" "$tmp/far.jsonl" --out "$tmp/nan-open.msgpack" > "$tmp/out" 2> "$tmp/err"
+ok "without a right choice there is nothing to bound" sh -c "grep -q '61 items have no right choice.*1 invalid' '$tmp/out' && ! grep -q between '$tmp/out' && ! grep -q acc_bounds '$tmp/nan-open.msgpack.manifest.json'"
+
+# ---- a model that knows nothing: every token is as likely as any other
+mkdir "$tmp/flat"
+cp "$tmp"/m/*.json "$tmp/flat"
+perl -e 'local $/; open F, "<:raw", $ARGV[0]; $_ = <F>; my $n = unpack "Q<", $_; print substr($_, 0, 8 + $n), "\0" x (length($_) - 8 - $n)' "$tmp/m/model.safetensors" > "$tmp/flat/model.safetensors"
+quiet nan --model "$tmp/flat" --items "$tmp/copa.jsonl" --out "$tmp/flat.msgpack"
+ok "values that are all alike are flagged" grep -q 'every token of all 120 continuations has the same log-probability, -6.9' "$tmp/err"
+ok "in the manifest too" grep -q '"flat": -6.9' "$tmp/flat.msgpack.manifest.json"
+ok "others are not" sh -c "! grep -q '\"flat\"' '$tmp/copa.msgpack.manifest.json'"
 
 # ---- export
 ok "export-model writes a folder" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/hf"

@@ -112,6 +112,7 @@ ok "the same one may be named" quiet "$ASSAY" eval --task documents "${own[@]}" 
 ok "and its shards are read" quiet "$ASSAY" eval --task windows "${own[@]}" --shards "$tmp/s" --out "$tmp/e/own2.msgpack"
 
 # ---- instruct
+identity() { perl -0ne 'print $1 if /"identity": (\{[^}]*\})/' "$1.manifest.json" | tr -d ' \n'; }
 ok "eval --task instruct" quiet "${instruct[@]}" --out "$tmp/e/r.msgpack"
 is "$("$ASSAY" cat "$tmp/e/r.msgpack" | wc -l)" 72 "answers every item"
 ok "max_new_tokens comes from the run file" grep -q 'cut at 12 tokens' "$tmp/out"
@@ -126,6 +127,15 @@ ok "another seed gives other answers" bash -c "! cmp -s '$tmp/e/h.msgpack' '$tmp
 ok "a prompt that is too long loses its head" quiet "$ASSAY" eval --task instruct "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/instruct_test.msgpack" --template alpaca --out "$tmp/e/long.msgpack"
 ok "which is said" grep -q '72 of 72 prompts were longer than the context allows' "$tmp/err"
 is "$("$ASSAY" cat "$tmp/e/long.msgpack" | grep -c '"detail":"the prompt lost its first [0-9]* of [0-9]* tokens"')" 72 "and counted in each response"
+ok "in the identity" grep -q '"lost_heads": "72 of 72 prompts, to fit a context of 48"' "$tmp/e/long.msgpack.manifest.json"
+ok "and as a fact" grep -q '"lost_heads": 72' "$tmp/e/long.msgpack.manifest.json"
+is "$(identity "$tmp/e/r.msgpack" | grep -c lost_heads)" 0 "where none was lost the identity says nothing of it"
+quiet "${instruct[@]}" --out "$tmp/e/full.msgpack" --max-new-tokens 5000
+ok "an answer that the context ends is not cut at its limit" grep -qE '[0-9]+ ended by themselves, 0 cut at 5000 tokens, [1-9][0-9]* ended by the model.s context of 48 tokens' "$tmp/out"
+line=$(cat "$tmp/out")
+is "$("$ASSAY" cat "$tmp/e/full.msgpack" | grep -c '"detail":"[^"]*the answer ends where the context does, at 48 tokens"')" "$(grep -o '[0-9]* ended by the model' <<< "$line" | grep -o '^[0-9]*')" "the record says it"
+quiet "${instruct[@]}" --out "$tmp/e/full.msgpack" --max-new-tokens 5000
+is "$(cat "$tmp/out")" "$line" "up to date, it says the line again"
 quiet "${instruct[@]}" --out "$tmp/e/stop.msgpack" --stop "e"
 is "$("$ASSAY" cat "$tmp/e/stop.msgpack" | grep -c '"text":"[^"]*e[^"]*",')" 0 "eval --stop ends answers before its text"
 journals=0
@@ -145,10 +155,27 @@ done
 ok "some of five kills left a journal ($journals)" [ $journals -gt 0 ]
 quiet "${instruct[@]}" --out "$tmp/e/k.msgpack" --temperature 1 --top-k 20 --batch 1
 ok "five kills and a rerun: the same bytes" cmp "$tmp/e/h.msgpack" "$tmp/e/k.msgpack"
+: > "$tmp/e/k.msgpack.0123456789ab.journal"
+quiet "${instruct[@]}" --out "$tmp/e/k.msgpack" --temperature 1 --top-k 20 --seed 3
+ok "a journal of other options is named" grep -q 'k.msgpack.0123456789ab.journal beside .* holds answers of another model, items or options and is not read' "$tmp/err"
 
 # ---- other models
-ok "a replay answers" quiet "$ASSAY" eval --task instruct --model "replay:$tmp/e/r.msgpack" --items "$tmp/d/instruct_test.msgpack" --template plain --out "$tmp/e/p.msgpack"
+replay() { "$ASSAY" eval --task instruct --model "replay:$1" --items "$tmp/d/instruct_test.msgpack" --out "$2" "${@:3}"; }
+ok "a replay answers" quiet replay "$tmp/e/r.msgpack" "$tmp/e/p.msgpack"
 ok "with what was recorded" cmp "$tmp/e/p.msgpack" "$tmp/e/r.msgpack"
+ok "its line claims no limit of tokens" grep -q '[0-9]* cut$' "$tmp/out"
+is "$(identity "$tmp/e/p.msgpack")" "$(identity "$tmp/e/r.msgpack")" "its identity is that of the recorded answers"
+quiet replay "$tmp/e/p.msgpack" "$tmp/e/pp.msgpack" --config "$tmp/run.ini" --set eval.max_new_tokens=3
+is "$(identity "$tmp/e/pp.msgpack")" "$(identity "$tmp/e/r.msgpack")" "that of a replay of a replay too, whatever a run file says"
+for o in temperature:1 max-new-tokens:3 template:alpaca top-k:3 stop:x threads:1 precision:bf16 concurrency:2; do
+    ok "what a replay can't do is refused: --${o%:*}" fails 2 "a replay gives what was recorded, so --${o%:*} is not read" replay "$tmp/e/r.msgpack" "$tmp/e/x.msgpack" --${o%:*} ${o#*:}
+done
+echo '[{"id": "1", "instruction": "a", "input": "", "output": "b", "model_response": "c"}, {"id": "2", "instruction": "d", "input": "", "output": "e", "model_response": "f"}]' > "$tmp/given.json"
+quiet "$ASSAY" eval --task instruct --model "replay:$tmp/given.json" --items "$tmp/given.json" --out "$tmp/e/given.msgpack"
+is "$(identity "$tmp/e/given.msgpack" | grep -oE '"(template|decoding|precision)":"unknown"' | sort | tr '\n' ' ')" '"decoding":"unknown" "precision":"unknown" "template":"unknown" ' "of answers without a manifest nothing is made up"
+sed 's/"instruction": "a"/"instruction": "other"/' "$tmp/given.json" > "$tmp/other.json"
+quiet "$ASSAY" eval --task instruct --model "replay:$tmp/e/given.msgpack" --items "$tmp/other.json" --out "$tmp/e/other.msgpack"
+ok "recorded answers to other items are told apart" sh -c "grep -q 'the recorded answers were to other items' '$tmp/err' && grep -q '\"items\": \"unknown\"' '$tmp/e/other.msgpack.manifest.json'"
 printf '%s\n' 'on POST /v1/chat/completions' 'times 10' 'body {"model":"m","choices":[{"message":{"content":" one "},"finish_reason":"stop"}]}' \
     'on POST /v1/chat/completions' 'times 4' 'status 500' 'body {"error":{"message":"too tired"}}' \
     'on POST /v1/chat/completions' 'body {"model":"m","choices":[{"message":{"content":"two"},"finish_reason":"stop"}]}' > "$tmp/script"
@@ -214,6 +241,15 @@ unread() { # task option value
 for o in window:8 stride:4 start:1 tokens:100 batch:2 template:plain shots:1 items-out:x concurrency:1 shards:x; do unread documents --${o%:*} ${o#*:}; done
 for o in temperature:1 task-file:copa shots:2 stop:x items:x vocab:x seed:2 max-requests:5; do unread windows --${o%:*} ${o#*:}; done
 for o in window:8 stride:4 shards:x template:plain stop:x top-p:0.5 max-new-tokens:3; do unread choice --${o%:*} ${o#*:}; done
+for o in concurrency:2 timeout:3 retries:1 max-requests:5; do
+    for t in instruct choice; do
+        ok "$t of a checkpoint does not read --${o%:*}" fails 2 "a checkpoint, which is asked on this machine, so --${o%:*} is not read" "$ASSAY" eval --task $t --model "$tmp/m" --items x --task-file copa --out "$tmp/e/x.msgpack" --${o%:*} ${o#*:}
+    done
+done
+for o in batch:2 vocab:x threads:1 precision:bf16; do
+    ok "a server does not read --${o%:*}" fails 2 "a server, so --${o%:*} is not read" "$ASSAY" eval --task instruct --model http://127.0.0.1:9/v1#m --items x --out "$tmp/e/x.msgpack" --${o%:*} ${o#*:}
+done
+ok "an empty stop string is refused" fails 2 "[-][-]stop '': no text ends there" "$ASSAY" eval --task instruct "${run[@]}" --items x --stop '' --out "$tmp/e/x.msgpack"
 for o in shots-from:x tokens:5 hardware:x; do unread instruct --${o%:*} ${o#*:}; done
 ok "--shots-from without --shots" fails 2 "read with --shots only" "$ASSAY" eval --task choice --model "$tmp/m" --shots-from x --out "$tmp/e/x.msgpack"
 ok "top_p 0 is no filter but a mistake" fails 2 "top-p.*from 1e-06 to 1" "$ASSAY" eval --task instruct "${run[@]}" --items x --top-p 0 --out "$tmp/e/x.msgpack"

@@ -78,8 +78,23 @@ is $? 0 "a run that fine-tunes two seeds"
 ok "both answer" test -s "$tmp/runs/tuned/eval/ifeval-1.msgpack" -a -s "$tmp/runs/tuned/eval/ifeval-2.msgpack" -a ! -e "$tmp/runs/tuned/eval/ifeval.msgpack"
 ok "the metric is their mean" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -o '\"name\":\"ifeval_inst_strict\".*' | grep -q 'of 16 instructions 16 are checked exactly.*; fine-tuning seeds: [0-9.]* [0-9.]*'"
 ok "min_p and the penalty are part of its identity" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -q 'decoding=temperature 1, top_k 0, top_p 1, seed 1, min_p 0.1, repetition penalty 1.3, at most 8 tokens'"
+# ---- a checkpoint with a NaN that one row meets: make says what is wrong, or goes on where it is allowed
+cp -rL "$tmp/runs/tiny/pretrain/latest" "$tmp/nan"
+cp "$tmp/runs/tiny/vocab.tiktoken" "$tmp/nan"
+perl -e 'local $/; open F, "+<:raw", $ARGV[0]; $_ = <F>; my $n = unpack "Q<", $_; my ($o) = substr($_, 8, $n) =~ /"(?:transformer\.)?wpe.weight":\{[^}]*"data_offsets":\[(\d+)/; seek F, 8 + $n + $o + 50 * 16 * 4, 0; print F pack "f<", "nan"' "$tmp/nan/model.safetensors"
+{ cat "$tmp/data/rows.jsonl"; perl -e 'print "{\"query\": \"", "number " x 60, "\", \"choices\": [\"odd\", \"even\"], \"gold\": 0}\n"'; } > "$tmp/data/far.jsonl"
+printf '%s\n' 'include = tiny.ini' '[data]' 'run = tiny' '[model]' "from = $tmp/nan" '[eval]' 'windows = false' 'shots = 0' "tasks = copa=$tmp/data/far.jsonl" > "$tmp/files/nan.ini"
+go RUN=nan
+is $? 2 "make run stops at an invalid item"
+far=$(($(wc -l < "$tmp/data/far.jsonl") - 1))
+ok "and says which it is" grep -q "copa: 1 of $((far + 1)) items are invalid, a log-probability of theirs is no finite number ($far): look at the model.s weights" "$tmp/log"
+go RUN=nan SET=eval.max_invalid=0.1
+is $? 0 "a share that is allowed lets it go on"
+ok "bounded in the result" sh -c "'$ASSAY' cat '$tmp/runs/nan/result.msgpack' | grep -q '\"name\":\"acc\",\"task\":\"copa\".*\"n_invalid\":1'"
+
 sed -i 's/^tasks = .*/tasks = copa/' "$tmp/files/tiny.ini"
 go RUN=tiny
 [ $? != 0 ] && grep -q 'wants TASK=ROWS' "$tmp/log"
 result $? "a task without rows is refused"
+
 done_testing
