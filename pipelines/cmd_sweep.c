@@ -49,14 +49,15 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct sweep s;
     struct buf out = {0};
     struct hardware h = {.price_hour = NAN};
-    const char *files = str_dup(a, o->run_files);
+    const char *files = str_dup(a, o->run_files), *runs = str_dup(a, o->runs);
     int rc = -1;
     if (sweep_load(&s, str_dup(a, o->file), files, o->set, e))
         goto out;
     if (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e))
         goto out;
-    if (sweep_look(&s, str_dup(a, o->runs), e) ||
-        sweep_check(&s, h.price_hour, o->out.n || o->next, e))
+    if (sweep_look(&s, runs, e) || sweep_check(&s, h.price_hour, o->out.n || o->next, e))
+        goto out;
+    if (o->out.n && sweep_starts(&s, runs, e))
         goto out;
     if (o->out.n && sweep_write(&s, files, str_dup(a, o->out), e))
         goto out;

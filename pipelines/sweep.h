@@ -64,6 +64,8 @@ const struct cell *sweep_next(const struct sweep *s, const char *after, char why
  * cells have the fitted option, and, if cells are left, that money has a price (an hour of the machine;
  * NaN: unknown). EXIT_USAGE with the sentence. */
 int sweep_check(const struct sweep *s, double price_hour, bool will_run, struct err *e);
+/* Whether this machine can train the cells that have not trained yet: backend and precision. */
+int sweep_starts(const struct sweep *s, const char *runs, struct err *e);
 /* The curve over the cells whose other options are these: two settings are no two seeds. */
 void sweep_fit(const struct sweep *s, const char *others, struct fit *f);
 /* Cells, spending, a curve for each setting of the other options. */

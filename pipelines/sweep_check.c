@@ -3,7 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "pipelines/comparable.h"
+#include "pipelines/starts.h"
 #include "pipelines/sweep.h"
 #include "scoring/scorer.h"
 
@@ -89,5 +91,23 @@ int sweep_check(const struct sweep *s, double price_hour, bool will_run, struct 
                         "sweep %s: sweep.max_money is set, but no price is known: say "
                         "HARDWARE=name, a file of pipelines/hardware with a price_hour",
                         s->name);
+    return 0;
+}
+
+int sweep_starts(const struct sweep *s, const char *runs, struct err *e)
+{
+    const struct cell *last = NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct cell *c = &s->v[i];
+        struct arena a = {0};
+        bool trained = file_exists(
+            path_join(&a, runs, arena_printf(&a, "%s/pretrain/manifest.json", c->name)));
+        arena_release(&a);
+        if (c->done || trained || (last && starts_alike(&last->run, &c->run)))
+            continue;
+        if (starts_here(&c->run, NULL, e))
+            return err_wrap(e, "cell %s", c->name);
+        last = c;
+    }
     return 0;
 }

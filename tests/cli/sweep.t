@@ -76,6 +76,11 @@ go SWEEP=money
 ok "a budget of money without a price is refused" grep -q 'sweep.max_money is set, but no price is known: say HARDWARE=name' "$tmp/err"
 is "$(ls -d "$tmp"/runs/money-* 2>/dev/null | wc -l)" 0 "before anything is trained"
 
+file precise 'grid = train.precision: fp32 fp16'
+go SWEEP=precise SET=train.backend=cpu
+is "$? $(grep -c 'cell precise-precisionfp16-s1: train.precision: precision fp16: the cpu backend computes in' "$tmp/err")" "2 1" "a cell that this machine can't train is named" || cat "$tmp/err"
+is "$(ls -d "$tmp"/runs/precise-* 2>/dev/null | wc -l)" 0 "before any of them is"
+
 mkdir "$tmp/hardware"
 printf '[hardware]\nname = rented\ncount = 1\nprice_hour = 1\nprice_currency = USD\n' > "$tmp/hardware/rented.ini"
 go SWEEP=money SET="train.tokens=2K eval.tokens=512" HARDWARE_FILES="$tmp/hardware" HARDWARE=rented

@@ -1,0 +1,15 @@
+/* starts: can a run's training start on this machine? Asked before hours of fetching: nothing is
+ * trained or written.
+ */
+#ifndef PIPELINES_STARTS_H
+#define PIPELINES_STARTS_H
+
+#include "base/err.h"
+#include "formats/run.h"
+
+/* Opens the run's backend and asks it for the run's precisions. *backend (may be NULL): its name. */
+int starts_here(const struct run *r, const char **backend, struct err *e);
+/* Whether the answer for one run is that for the other. */
+bool starts_alike(const struct run *a, const struct run *b);
+
+#endif
