@@ -248,13 +248,29 @@ static int finish(struct tuner *t, struct err *e)
     if (stage_output(&t->stage, path_join(&t->arena, dir, "model.safetensors"), e) ||
         stage_output(&t->stage, path_join(&t->arena, dir, "config.json"), e))
         return -1;
-    return stage_end(&t->stage, e);
+    return stage_end(&t->stage, e) || folder_replaced(t->o->out, e) ? -1 : 0;
 }
 
-/* Removes what an earlier run left, so that nothing of two runs is mixed. */
+/* A run whose manifest is there has replaced the one before; one without has not, so that is back. */
+static int settle(struct tuner *t, struct err *e)
+{
+    bool done = file_exists(path_join(&t->arena, t->o->out, "manifest.json"));
+    return folder_settle(t->o->out, done, e) || (done && folder_replaced(t->o->out, e)) ? -1 : 0;
+}
+
+/* Nothing of two runs is mixed: what a killed one left goes; a whole one, of other options, stays aside
+ * until this one is whole. */
 static int clear(struct tuner *t, struct err *e)
 {
     const char *dir = path_join(&t->arena, t->o->out, "checkpoint");
+    if (file_exists(path_join(&t->arena, t->o->out, "manifest.json"))) {
+        log_warn(
+            "%s holds a fine-tuning with other options, examples or weights; starting over. It "
+            "is kept until this one is whole",
+            t->o->out);
+        if (folder_put_aside(t->o->out, e))
+            return -1;
+    }
     if (stage_start(&t->stage, e) || checkpoint_sweep(t->o->out, e))
         return -1;
     return file_is_dir(dir) ? checkpoint_remove(dir, e) : 0;
@@ -268,8 +284,9 @@ int finetune_run(const struct finetune_options *o, struct err *e)
     if (ranks_join(&t.ranks, o->seat, "finetune", e) || tuner_prepare(&t, e) || tuner_same(&t, e))
         goto out;
     bool first = ranks_first(&t.ranks);
-    if (first && (stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
-                  file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e)))
+    if (first &&
+        (stage_spare(&t.stage, e) || file_mkdirs(o->out, e) ||
+         file_lock(&t.lock, path_join(&t.arena, o->out, ".lock"), false, e) || settle(&t, e)))
         goto out;
     fresh = first && stage_fresh(&t.stage);
     if (ranks_tell(&t.ranks, &fresh, sizeof fresh, e))

@@ -114,6 +114,8 @@ bool step_overflowed(struct scaler *k, double norm, int64_t grow_after, struct m
     if (!(k->scale > 0))
         return false;
     r->loss_scale = k->scale;
+    if (!isfinite(r->loss)) /* of the forward pass, which no scale reaches */
+        return false;
     r->overflow = scaler_take(k, isfinite(norm), grow_after) == SCALER_OVERFLOW;
     return r->overflow;
 }

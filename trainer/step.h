@@ -49,7 +49,7 @@ int step_agree(struct ranks *r, struct ranks_step *s, bool first, struct err *e)
 
 /* fp16 (k->scale above 0), behind the update: fills r->loss_scale and moves the scale. True when the
  * step was left out because its gradients were scaled beyond what the format holds; what the least
- * scale does not help is the caller's. */
+ * scale does not help, and a loss (r->loss) that is no number, is the caller's. */
 bool step_overflowed(struct scaler *k, double norm, int64_t grow_after, struct metrics_row *r);
 
 #endif

@@ -57,17 +57,39 @@ static double spike_limit(const struct trainer *t, double mean, double var)
     return mean + t->c.spike_z * sqrt(var);
 }
 
-static int stop_sentence(const struct trainer *t, int64_t step, double loss, double norm,
-                         struct err *e)
+/* The newest checkpoint whose weights made a finite loss in the step behind it: a loss that is none
+ * comes of the weights, so the newest of all may be as bad as what runs. */
+static void last_good(const struct trainer *t, char *out, size_t n)
 {
-    char last[600] = "there is no checkpoint yet";
     struct i64s steps = {0};
     struct arena a = {0};
     struct err ignored;
-    if (folder_list(t->o->out, &steps, &a, &ignored) == 0 && steps.n)
-        snprintf(last, sizeof last, "the last good checkpoint is %s",
-                 folder_step(&a, t->o->out, steps.v[steps.n - 1]));
+    size_t good;
+    snprintf(out, n, "there is no checkpoint yet");
+    if (folder_list(t->o->out, &steps, &a, &ignored) == 0 && steps.n) {
+        for (good = steps.n; good && steps.v[good - 1] >= t->finite_step; good--)
+            ;
+        const char *newest = folder_step(&a, t->o->out, steps.v[steps.n - 1]);
+        if (good == steps.n)
+            snprintf(out, n, "the last good checkpoint is %s", newest);
+        else if (good)
+            snprintf(out, n,
+                     "the weights of %s are no good already, the last good checkpoint is %s: "
+                     "without those behind it the run goes on there",
+                     newest, folder_step(&a, t->o->out, steps.v[good - 1]));
+        else
+            snprintf(out, n,
+                     "the weights of %s are no good already, and no older checkpoint is here",
+                     newest);
+    }
     arena_release(&a);
+}
+
+static int stop_sentence(const struct trainer *t, int64_t step, double loss, double norm,
+                         struct err *e)
+{
+    char last[1400];
+    last_good(t, last, sizeof last);
     if (t->c.spike_z > 0)
         return err_set(e, "step %lld: %lld updates in a row were skipped (loss %g, norm %g); %s",
                        (long long)step, (long long)t->state.skipped_in_row, fabs(loss), fabs(norm),
@@ -146,6 +168,8 @@ static int one_step(struct trainer *t, struct err *e)
     rc = gradients(t, &b, &r.loss, &stalled, e);
     if (rc)
         return rc;
+    if (isfinite(r.loss))
+        t->finite_step = r.step;
     if (update(t, &r, e))
         return -1;
     s->step = r.step;

@@ -82,12 +82,12 @@ int folder_settle(const char *dir, bool goes_on, struct err *e)
         rc = 0;
         goto out;
     }
-    if (folder_clear(dir, e) || file_rename_dir(whole, part, e) || put_back(&a, dir, part, e))
+    if (folder_clear(dir, e) || file_remove_tree(path_join(&a, dir, "checkpoint"), e) ||
+        file_rename_dir(whole, part, e) || put_back(&a, dir, part, e))
         goto out;
-    log_info(
-        "%s: the run that was there before is back; the one after it had saved no checkpoint of "
-        "its own accord",
-        dir);
+    log_info("%s: the run that was there before is back; the one after it had made "
+             "nothing yet",
+             dir);
     rc = 0;
 out:
     arena_release(&a);

@@ -164,6 +164,13 @@ int train_finish(struct trainer *t, struct err *e)
     struct metrics_row *rows;
     size_t n;
     int rc = -1;
+    if (!isfinite(s->last_loss)) {
+        err_set(e,
+                "step %lld, the last: the loss is %g, so the run is no good; lower train.lr, or "
+                "raise train.warmup",
+                (long long)s->step, fabs(s->last_loss));
+        goto out;
+    }
     if (metrics_read(path_join(&a, out, "metrics.jsonl"), &rows, &n, &a, e))
         goto out;
     if ((int64_t)n != s->step) {
@@ -178,7 +185,7 @@ int train_finish(struct trainer *t, struct err *e)
     stage_fact(&t->stage, "skipped", json_of_int(s->skipped));
     stage_fact(&t->stage, "overflows", json_of_int(s->overflows));
     stage_fact(&t->stage, "best_step", json_of_int(s->best_step));
-    stage_fact(&t->stage, "best_loss", json_of_num(s->best_loss));
+    stage_fact(&t->stage, "best_loss", json_of_num(s->best_step ? s->best_loss : NAN));
     stage_fact(&t->stage, "best_by",
                json_of_z(t->c.val_every > 0 ? "val_loss" : "mean training loss of the interval"));
     stage_fact(&t->stage, "windows", json_of_int(loader_windows(t->tokens.n, t->model.context)));

@@ -1,6 +1,7 @@
 /* train_open: what is decided before the first step: options and their key, the model on its device,
  * where a folder's run goes on.
  */
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -162,6 +163,7 @@ static int load_checkpoint(struct trainer *t, const struct train_state *found, s
     if (gpt2_load(t->m, dir, e) || (!t->ranks.many && checkpoint_load_moments(dir, t->m, e)))
         return -1;
     t->state = *found;
+    t->finite_step = isfinite(found->last_loss) ? found->step : 0;
     gpt2_refresh(t->m, found->updates);
     log_info("going on from step %lld of %lld (%s)", (long long)found->step, (long long)t->steps,
              dir);
@@ -187,7 +189,8 @@ int train_settle(struct trainer *t, struct err *e)
     struct err ignored;
     bool goes_on = folder_newest(t->o->out, &found, &t->arena, &ignored) > 0 &&
                    str_eqz(found.config_key, t->key);
-    return folder_settle(t->o->out, goes_on, e);
+    bool done = goes_on && file_exists(path_join(&t->arena, t->o->out, "manifest.json"));
+    return folder_settle(t->o->out, goes_on, e) || (done && folder_replaced(t->o->out, e)) ? -1 : 0;
 }
 
 /* The run that is in the folder stays until this one has a checkpoint. */

@@ -34,6 +34,7 @@ struct trainer {
     double val_loss, begun, counted;             /* counted: clock up to which state.seconds runs */
     float *loss;                                 /* [micro * context] */
     bool interrupted;
+    int64_t finite_step; /* the last whose loss was a number: weights before it were good */
     struct ranks ranks;
     int stop; /* of several ranks: enum stop bits that any of them raised in this step */
 };

@@ -93,4 +93,29 @@ rm -r home/step-* home/latest home/best
 train home --set train.lr=2e-2 --set train.max_hours=0.000001 2>err.txt
 train home 2>err.txt
 is $? 0 "a sealed run comes back as well"
+
+# A fine-tuning likewise, until the other one is whole.
+perl -e '
+    sub examples { my ($name, $n) = @_; my (@at, @id, @mask) = (0);
+        for my $k (1 .. $n) { my $x = $k % 60;
+            for my $t (1 .. 6 + $k % 9) { push @id, $x; push @mask, $t > 3 ? 1 : 0; $x = ($x * 5 + 1) % 61; }
+            push @at, scalar @id; }
+        open my $f, ">:raw", $name or die;
+        print $f pack("V256", 20261130, 1, $n, 61, 14, (0) x 251), pack("Q<*", @at), pack("V*", @id), pack("C*", @mask); }
+    mkdir "ex"; examples("ex/train.bin", 90); examples("ex/val.bin", 11);'
+tune() { "$ASSAY" finetune --config run.ini --init old/latest --examples ex --out tuned --set finetune.epochs=1 "$@" 2>err.txt; }
+tune
+is $? 0 "a fine-tuning ends"
+list tuned >before.txt
+ASSAY_FAULT=sync:2 tune --set finetune.lr=1e-4
+is $? 1 "another one on a disk that fails"
+has err.txt "holds a fine-tuning with other options.*It is kept" "says what it keeps"
+[ ! -e tuned/manifest.json ]
+result $? "and the old manifest does not speak of it"
+tune
+is $? 0 "the old options again"
+list tuned >after.txt
+ok "find every file as it was" cmp before.txt after.txt
+tune --set finetune.lr=1e-4
+is "$? $(ls -A tuned | tr '\n' ' ')" "0 .lock checkpoint latest manifest.json metrics.jsonl " "a whole one takes its place"
 done_testing
