@@ -249,7 +249,8 @@ int stage_start(struct stage *st, struct err *e)
     int rc = -1;
     if (stage_spare(st, e) || lock_folder(st, e))
         goto out;
-    rc = unlink(path) && errno != ENOENT ? err_sys(e, "remove %s", path) : 0;
+    /* A file on the way to it is named when the folder is made. */
+    rc = unlink(path) && errno != ENOENT && errno != ENOTDIR ? err_sys(e, "remove %s", path) : 0;
 out:
     arena_release(&a);
     return rc;

@@ -171,6 +171,7 @@ is "$(grep -o ' [0-9]* kept' "$tmp/out")" " $n kept" "with those"
 exec 7>&-
 
 # ---- bad input
+ok "a folder behind a file" fails 1 "make folder $tmp/items.json: there is a file of this name" "${judge[@]}" --judge http://h/v1#m --out "$tmp/items.json/x"
 ok "no judge" fails 2 'which judge' "${judge[@]}" --out "$tmp/x"
 ok "a prompt without its fields" fails 2 '{answer}' "${judge[@]}" --judge http://h/v1#m --out "$tmp/x" --prompt <(echo '{instruction}')
 ok "no responses" fails 1 'no/file' "$ASSAY" judge --judge http://h/v1#m --items "$tmp/items.json" --responses no/file --out "$tmp/x"
