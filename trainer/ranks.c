@@ -190,32 +190,35 @@ int ranks_agree(struct ranks *r, struct ranks_step *s, struct err *e)
 
 int ranks_equal(struct ranks *r, struct gpt2 *m, int64_t step, struct err *e)
 {
-    char mine[SHA256_HEX], *all;
+    struct told {
+        char hash[SHA256_HEX], host[64];
+    } mine = {.hash = ""}, *all;
     size_t n = (size_t)gpt2_params(m)->count;
     if (!r->many)
         return 0;
     float *flat = mem_array(n, sizeof *flat);
     int rc = gpt2_get(m, 'w', flat, e);
     if (!rc)
-        sha256_hex((struct str){(const char *)flat, n * sizeof *flat}, mine);
+        sha256_hex((struct str){(const char *)flat, n * sizeof *flat}, mine.hash);
     free(flat);
     if (rc)
         return -1;
-    all = mem_array((size_t)r->meet.world, sizeof mine);
-    rc = rendezvous_gather(&r->meet, mine, sizeof mine, all, e);
+    snprintf(mine.host, sizeof mine.host, "%s", r->meet.host);
+    all = mem_array((size_t)r->meet.world, sizeof *all);
+    rc = rendezvous_gather(&r->meet, &mine, sizeof mine, all, e);
     for (int i = 1; i < r->meet.world && !rc; i++) {
-        const char *his = all + (size_t)i * sizeof mine;
-        if (strcmp(his, all) == 0)
+        if (strcmp(all[i].hash, all[0].hash) == 0)
             continue;
         r->agreed = true;
-        rc = err_set(e,
-                     "step %lld: the weights of rank %d (%.12s) are not those of rank 0 (%.12s): a "
-                     "machine or the network between them computes wrongly",
-                     (long long)step, i, his, all);
+        rc =
+            err_set(e,
+                    "step %lld: the weights of rank %d on %s (%.12s) are not those of rank 0 on %s "
+                    "(%.12s): a machine or the network between them computes wrongly",
+                    (long long)step, i, all[i].host, all[i].hash, all[0].host, all[0].hash);
     }
     if (!rc)
         log_debug("step %lld: equal weights on %d ranks: %.12s", (long long)step, r->meet.world,
-                  all);
+                  all[0].hash);
     free(all);
     return rc;
 }
