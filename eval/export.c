@@ -72,8 +72,9 @@ static int work(const struct export_job *j, struct stage *st, struct arena *a, s
         rc = export_gguf(&l, &v, path_base(l.dir), j->out, e) || stage_output(st, j->out, e) ? -1
                                                                                              : 0;
     stage_fact(st, "parameters", json_of_int(params_count(&l.config)));
-    if (have)
-        stage_fact(st, "vocab", json_of_z(v.hash));
+    struct str trained = have ? str_z(v.hash) : manifest_vocab(a, l.dir);
+    if (trained.n)
+        stage_fact(st, "vocab", json_of_str(trained));
 out:
     vocab_release(&v);
     local_close(&l);

@@ -4,9 +4,17 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "formats/checkpoint.h"
 #include "trainer/ranks.h"
+
+/* The first digits of a hash. */
+static struct str digits(struct str hash)
+{
+    hash.n = hash.n < 12 ? hash.n : 12;
+    return hash;
+}
 
 /* Of several ranks on one machine each takes its device, or its share of the cores. */
 static int open_backend(struct local_model *l, const struct local_options *o, struct err *e)
@@ -71,24 +79,46 @@ static const char *own_vocab(const struct local_model *l, struct arena *a)
     return NULL;
 }
 
-int local_same_vocab(const struct local_model *l, const char *what, struct str hash, struct err *e)
+/* Another vocabulary than the folder's own file is refused. 1: there is none. */
+static int same_as_file(const char *path, const char *what, struct str hash, struct err *e)
 {
-    struct arena a = {0};
     struct vocab own = {0};
     struct err unread; /* what cannot be read says nothing */
-    const char *path = own_vocab(l, &a);
+    if (!path || vocab_load(&own, path, NULL, &unread))
+        return 1;
     int rc = 0;
-    if (path && vocab_load(&own, path, NULL, &unread) == 0) {
-        if (!str_eqz(hash, own.hash))
-            rc =
-                err_code(e, EXIT_USAGE,
-                         "%s: vocabulary %.12s, but the checkpoint brings its own, %s (%.12s): its "
-                         "ids mean other text, use that one",
-                         what, str_dup(&a, hash), path, own.hash);
-        vocab_release(&own);
-    }
-    arena_release(&a);
+    if (!str_eqz(hash, own.hash))
+        rc = err_code(e, EXIT_USAGE,
+                      "%s: vocabulary %.*s, but the checkpoint brings its own, %s (%.12s): its "
+                      "ids mean other text, use that one",
+                      what, STR_ARG(digits(hash)), path, own.hash);
+    vocab_release(&own);
     return rc;
+}
+
+int local_same_vocab(const struct local_model *l, const char *what, struct str hash, int64_t size,
+                     struct err *e)
+{
+    struct arena a = {0};
+    struct str trained = manifest_vocab(&a, l->dir);
+    int rc = 1;
+    if (hash.n && trained.n && !str_eq(hash, trained))
+        rc = err_code(e, EXIT_USAGE,
+                      "%s: vocabulary %.*s, but %s was trained with another, %.*s as its manifest "
+                      "says: its ids mean other text, give that one",
+                      what, STR_ARG(digits(hash)), l->dir, STR_ARG(digits(trained)));
+    else if (hash.n && trained.n)
+        rc = 0;
+    else if (hash.n)
+        rc = same_as_file(own_vocab(l, &a), what, hash, e);
+    if (rc > 0)
+        log_info("%s: whether its vocabulary is the one that %s was trained with is known by its "
+                 "size only (%lld ids, the model has %lld): %s",
+                 what, l->dir, (long long)size, (long long)l->config.vocab,
+                 hash.n ? "neither a vocabulary nor a manifest in the checkpoint's folder says more"
+                        : "it does not say which it is");
+    arena_release(&a);
+    return rc < 0 ? -1 : 0;
 }
 
 int local_vocab(const struct local_model *l, const char *path, struct vocab *v, struct err *e)
@@ -102,14 +132,13 @@ int local_vocab(const struct local_model *l, const char *path, struct vocab *v, 
         err_code(e, EXIT_USAGE, "%s holds no vocabulary: say which with --vocab FILE", l->dir);
     else if (vocab_load(v, path, NULL, e) == 0)
         rc = 0;
-    if (rc == 0 && v->size > l->config.vocab) {
+    if (rc == 0 && v->size > l->config.vocab)
         rc = err_set(e, "%s has ids up to %lld, but the model %s knows only %lld", path,
                      (long long)v->size - 1, l->dir, (long long)l->config.vocab);
+    else if (rc == 0)
+        rc = local_same_vocab(l, path, str_z(v->hash), v->size, e);
+    if (rc)
         vocab_release(v);
-    } else if (rc == 0 && given && local_same_vocab(l, path, str_z(v->hash), e)) {
-        rc = -1;
-        vocab_release(v);
-    }
     arena_release(&a);
     return rc;
 }

@@ -36,11 +36,13 @@ void local_close(struct local_model *l); /* accepts a zeroed one */
 
 /* Loads a vocabulary and checks it against the model: more ids than the model has is an error.
  * path NULL or "": tokenizer.json or vocab.tiktoken, or vocab.json + merges.txt, of the folder. One that is
- * given must be the folder's own, where there is one. */
+ * given must be the one that the model was trained with, as local_same_vocab knows it. */
 int local_vocab(const struct local_model *l, const char *path, struct vocab *v, struct err *e);
-/* Refuses a vocabulary (by its hash; what: where it is from) that is not the one in the checkpoint's
- * folder, if there is one. */
-int local_same_vocab(const struct local_model *l, const char *what, struct str hash, struct err *e);
+/* Refuses a vocabulary (by its hash, empty: unknown; what: where it is from) that is not the one that
+ * the checkpoint's manifest names, or without such a manifest the one in its folder. Where there is
+ * neither, it says that only the size (ids below `size`) speaks for it. */
+int local_same_vocab(const struct local_model *l, const char *what, struct str hash, int64_t size,
+                     struct err *e);
 /* The id that ends a text: the vocabulary's, else the checkpoint's; -1: neither. */
 int32_t local_eot(const struct local_model *l, const struct vocab *v);
 

@@ -130,7 +130,7 @@ static int check_vocab(const struct eval_job *j, const struct tokens *t,
                        const struct local_model *l, struct err *e)
 {
     if (t->info.vocab_size <= l->config.vocab)
-        return t->info.vocab_hash.n ? local_same_vocab(l, j->shards, t->info.vocab_hash, e) : 0;
+        return local_same_vocab(l, j->shards, t->info.vocab_hash, t->info.vocab_size, e);
     return err_set(e, "%s has ids below %lld, but the model %s knows only %lld", j->shards,
                    (long long)t->info.vocab_size, j->model, (long long)l->config.vocab);
 }

@@ -88,5 +88,8 @@ extern const struct schema train_state_schema;
 /* DIR/latest or DIR itself, whichever is a checkpoint folder (has config.json, or the model.json of
  * LLMs-from-scratch); or a model file of llm.c itself. In the arena. */
 const char *checkpoint_resolve(struct arena *a, const char *dir, struct err *e);
+/* Hash of the vocabulary that the manifest of a checkpoint, of shards or of an export names: "vocab_hash"
+ * or "vocab" of its facts. In the arena; empty: there is no manifest, or it does not say. */
+struct str manifest_vocab(struct arena *a, const char *artefact);
 
 #endif

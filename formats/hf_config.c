@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "formats/checkpoint.h"
 #include "formats/llmc.h"
+#include "formats/manifest.h"
 
 #define AT(m) offsetof(struct train_state, m)
 static const struct field train_state_fields[] = {
@@ -243,6 +244,16 @@ int hf_config_write(const char *dir, const struct model_config *c, int64_t eos, 
     buf_release(&text);
     arena_release(&a);
     return rc;
+}
+
+struct str manifest_vocab(struct arena *a, const char *artefact)
+{
+    struct err none; /* one that cannot be read says nothing; its stage will */
+    struct json *doc = manifest_read(artefact, &none);
+    const struct json *facts = json_get(doc, "facts"), *hash = json_get(facts, "vocab_hash");
+    struct str found = str_copy(a, json_str(hash ? hash : json_get(facts, "vocab")));
+    json_free(doc);
+    return found;
 }
 
 const char *checkpoint_resolve(struct arena *a, const char *dir, struct err *e)

@@ -118,7 +118,7 @@ out:
 }
 
 static int put_manifest(const char *dir, struct gpt2 *m, const struct train_state *state,
-                        const char *made_by, const struct json *options, struct err *e)
+                        const struct checkpoint_made *made, struct err *e)
 {
     static const char *const files[] = {"model.safetensors", "config.json",
                                         "optimizer.safetensors"};
@@ -126,9 +126,11 @@ static int put_manifest(const char *dir, struct gpt2 *m, const struct train_stat
     struct stage st = {0};
     int rc = -1;
     stage_begin(&st, "checkpoint", 1, dir, NULL, NULL);
-    stage_setting(&st, "made by", made_by);
-    if (options)
-        stage_fact(&st, "options", json_clone(options));
+    stage_setting(&st, "made by", made->by);
+    if (made->options)
+        stage_fact(&st, "options", json_clone(made->options));
+    if (made->vocab_hash.n)
+        stage_fact(&st, "vocab_hash", json_of_str(made->vocab_hash));
     stage_fact(&st, "parameters", json_of_int(params_count(gpt2_config(m))));
     if (state) {
         stage_fact(&st, "step", json_of_int(state->step));
@@ -146,7 +148,7 @@ out:
 }
 
 int checkpoint_save(const char *dir, struct gpt2 *m, int64_t eos, const struct train_state *state,
-                    const char *made_by, const struct json *options, struct err *e)
+                    const struct checkpoint_made *made, struct err *e)
 {
     struct arena a = {0};
     char *parent = path_dir(&a, dir);
@@ -157,7 +159,7 @@ int checkpoint_save(const char *dir, struct gpt2 *m, int64_t eos, const struct t
     if (state && (put_moments(tmp, m, e) ||
                   record_save(path_join(&a, tmp, "state.msgpack"), &train_state_schema, state, e)))
         goto out;
-    if (put_manifest(tmp, m, state, made_by, options, e) || file_rename_dir(tmp, dir, e))
+    if (put_manifest(tmp, m, state, made, e) || file_rename_dir(tmp, dir, e))
         goto out;
     rc = 0;
 out:

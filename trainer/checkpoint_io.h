@@ -12,11 +12,17 @@
 /* model.safetensors and config.json of the model into an existing folder. eos -1: not said. */
 int checkpoint_put_model(const char *dir, struct gpt2 *m, int64_t eos, struct err *e);
 
+/* For the manifest: what decided the weights; the same in words (may be NULL, copied); the hash of the
+ * vocabulary whose ids the model was trained on (empty: not known). */
+struct checkpoint_made {
+    const char *by;
+    const struct json *options;
+    struct str vocab_hash;
+};
 /* The whole folder `dir` (replacing nothing: it must not be there). state NULL: weights only, no
- * moments. made_by: what decided the weights, for the manifest; options (may be NULL, copied): the
- * same in words. */
+ * moments. */
 int checkpoint_save(const char *dir, struct gpt2 *m, int64_t eos, const struct train_state *state,
-                    const char *made_by, const struct json *options, struct err *e);
+                    const struct checkpoint_made *made, struct err *e);
 /* How the options that checkpoint `dir` was made with differ from these: "train.lr was 0.01, is
  * 0.5", the first few; empty when it does not know. */
 void checkpoint_differs(const char *dir, const struct json *options, char *out, size_t n);

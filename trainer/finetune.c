@@ -221,7 +221,9 @@ static int finish(struct tuner *t, struct err *e)
         return -1;
     if (!ranks_first(&t->ranks))
         return 0;
-    if (metrics_sync(&t->metrics, e) || checkpoint_save(dir, t->m, t->eos, NULL, key, NULL, e) ||
+    struct checkpoint_made made = {.by = key,
+                                   .vocab_hash = manifest_vocab(&t->arena, t->o->examples)};
+    if (metrics_sync(&t->metrics, e) || checkpoint_save(dir, t->m, t->eos, NULL, &made, e) ||
         file_symlink("checkpoint", link, e))
         return -1;
     stage_fact(&t->stage, "seed", json_of_int(t->c.seed));

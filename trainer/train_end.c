@@ -82,13 +82,15 @@ int train_checkpoint(struct trainer *t, struct err *e)
     s->energy_j += energy;
     if (!ranks_first(&t->ranks))
         return 0;
+    struct checkpoint_made made = {.by = t->key,
+                                   .options = json_get(t->stage.doc, "options"),
+                                   .vocab_hash = t->tokens.info.vocab_hash};
     /* The journal first: it may know more steps than the newest checkpoint, never fewer. */
     if (metrics_sync(&t->metrics, e))
         return -1;
     if (file_is_dir(dir) && checkpoint_remove(dir, e))
         return -1;
-    if (checkpoint_save(dir, t->m, eot, s, t->key, json_get(t->stage.doc, "options"), e) ||
-        folder_links(out, s->step, s->best_step, e))
+    if (checkpoint_save(dir, t->m, eot, s, &made, e) || folder_links(out, s->step, s->best_step, e))
         return -1;
     if (t->interrupted)
         return 0;

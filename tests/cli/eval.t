@@ -100,8 +100,9 @@ ok "and leaves no result" [ ! -e "$tmp/e/leak.msgpack" ]
 ok "an id that is there twice is refused with both places" fails 1 "is there twice, in .*twice.jsonl:1 and in .*twice.jsonl:4" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/twice.jsonl" --out "$tmp/e/leak.msgpack"
 ok "by split too, where it is held out" fails 1 "is there twice, in .*twice.jsonl:1 and in" "$ASSAY" split --in "$tmp/d/train.jsonl" --test-in "$tmp/twice.jsonl" --out "$tmp/twice"
 
-# ---- a checkpoint that brings its vocabulary
+# ---- a checkpoint that brings its vocabulary, as other people's folders do
 cp -rL "$tmp/m/latest" "$tmp/own"
+rm "$tmp/own/manifest.json"
 quiet "$ASSAY" vocab train --in "$tmp/d/test.jsonl" --size 270 --out "$tmp/own/tokenizer.json"
 own=("${run[@]/"$tmp/m"/"$tmp/own"}")
 ok "another vocabulary than the checkpoint's own is refused" fails 2 "the checkpoint brings its own" "$ASSAY" eval --task documents "${own[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/own.msgpack"
@@ -110,6 +111,35 @@ ok "its own is taken without being named" quiet "$ASSAY" eval --task documents "
 cp "$tmp/v.tiktoken" "$tmp/own/vocab.tiktoken"; rm "$tmp/own/tokenizer.json"
 ok "the same one may be named" quiet "$ASSAY" eval --task documents "${own[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/own.msgpack"
 ok "and its shards are read" quiet "$ASSAY" eval --task windows "${own[@]}" --shards "$tmp/s" --out "$tmp/e/own2.msgpack"
+ok "without a doubt" bash -c "! grep -q 'by its size only' '$tmp/err'"
+rm "$tmp/own/vocab.tiktoken"
+ok "a folder without any takes one of no more ids" quiet "$ASSAY" eval --task documents "${own[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/own3.msgpack"
+ok "and says what that is worth" grep -q "v.tiktoken: whether its vocabulary is the one that $tmp/own was trained with is known by its size only (400 ids, the model has 400): neither" "$tmp/err"
+cp -r "$tmp/s" "$tmp/bare"
+rm "$tmp/bare/manifest.json"
+ok "so are shards that do not say theirs" quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/bare" --out "$tmp/e/bare.msgpack"
+ok "which is said" grep -q "bare: whether its vocabulary .* by its size only .*: it does not say which it is" "$tmp/err"
+
+# ---- one that does not: its manifest names the vocabulary
+quiet "$ASSAY" vocab train --in "$tmp/d/test.jsonl" --size 300 --out "$tmp/v2.tiktoken"
+quiet "$ASSAY" shard --vocab "$tmp/v2.tiktoken" --in "$tmp/d/train.jsonl" --test "$tmp/d/test.jsonl" --out "$tmp/s3"
+trained='vocabulary [0-9a-f]*, but .* was trained with another, [0-9a-f]* as its manifest says: .* give that one'
+ok "documents by another vocabulary than the training's are refused" fails 2 "v2.tiktoken: $trained" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v2.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/v2.msgpack"
+ok "shards of another" fails 2 "s3: $trained" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s3" --out "$tmp/e/v2.msgpack"
+ok "answers" fails 2 "$trained" "${instruct[@]/"$tmp/v.tiktoken"/"$tmp/v2.tiktoken"}" --out "$tmp/e/v2.msgpack"
+ok "samples" fails 2 "$trained" "$ASSAY" sample --model "$tmp/m" --vocab "$tmp/v2.tiktoken" --prompt a
+ok "serving" fails 2 "$trained" timeout 20 "$ASSAY" serve --model "$tmp/m" --vocab "$tmp/v2.tiktoken" --port 0
+ok "exporting" fails 2 "$trained" "$ASSAY" export-model --model "$tmp/m" --vocab "$tmp/v2.tiktoken" --out "$tmp/hf"
+cp -rL "$tmp/m/latest" "$tmp/wrong"
+cp "$tmp/v2.tiktoken" "$tmp/wrong/vocab.tiktoken"
+ok "a wrong file put into the folder too" fails 2 "wrong/vocab.tiktoken: $trained" "$ASSAY" eval --task documents --model "$tmp/wrong" --items "$tmp/d/test.jsonl" --out "$tmp/e/v2.msgpack"
+quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/hf"
+ok "an export without a vocabulary passes the name on" fails 2 "$trained" "$ASSAY" eval --task documents --model "$tmp/hf" --vocab "$tmp/v2.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/v2.msgpack"
+ok "and takes the right one" quiet "$ASSAY" eval --task documents --model "$tmp/hf" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/v1.msgpack"
+quiet "$ASSAY" shard --instruct --vocab "$tmp/v.tiktoken" --in "$tmp/d/instruct_train.msgpack" --val "$tmp/d/instruct_val.msgpack" --template bare --out "$tmp/x"
+quiet "$ASSAY" finetune --config "$tmp/run.ini" --set finetune.epochs=1 --init "$tmp/m" --examples "$tmp/x" --out "$tmp/ft"
+ok "a fine-tuned model knows its vocabulary" fails 2 "$trained" "$ASSAY" sample --model "$tmp/ft" --vocab "$tmp/v2.tiktoken" --prompt a
+ok "and speaks in it" quiet "$ASSAY" sample --model "$tmp/ft" --vocab "$tmp/v.tiktoken" --prompt a --max-new-tokens 2
 
 # ---- instruct
 identity() { perl -0ne 'print $1 if /"identity": (\{[^}]*\})/' "$1.manifest.json" | tr -d ' \n'; }

@@ -72,9 +72,10 @@ static void put_init(const char *dir)
     struct err e = {0};
     struct model_config c = model();
     struct gpt2_use use = {.batch = 1, .length = 1};
+    struct checkpoint_made made = {.by = "test"};
     struct gpt2 *m;
     if (backend_open(&b, "cpu", 0, 1, &e) || !(m = gpt2_new(&b, &c, &use, &e)) ||
-        gpt2_init(m, 1, &e) || checkpoint_save(dir, m, 0, NULL, "test", NULL, &e)) {
+        gpt2_init(m, 1, &e) || checkpoint_save(dir, m, 0, NULL, &made, &e)) {
         printf("Bail out! %s\n", e.msg);
         exit(1);
     }

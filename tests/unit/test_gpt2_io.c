@@ -63,6 +63,7 @@ static void check_round(const char *name, struct model_config c)
     int64_t eos = 0;
     char *dir = at(tap_tmp(), name);
     struct gpt2 *m = make(&c, true), *other;
+    struct checkpoint_made made = {.by = "test", .vocab_hash = STR_LIT("abc")};
     struct train_state s = {
         .step = 4, .tokens = 9, .config_key = STR_LIT("k"), .data_hash = STR_LIT("d")};
     size_t n = (size_t)gpt2_params(m)->count;
@@ -73,8 +74,8 @@ static void check_round(const char *name, struct model_config c)
     for (size_t i = 0; i < n; i++)
         v[i] = (float)i * 0.5f;
     gpt2_put(m, 'v', v, &e);
-    CHECK(checkpoint_save(dir, m, 10, &s, "test", NULL, &e) == 0, "%s: a checkpoint is written %s",
-          name, e.msg);
+    CHECK(checkpoint_save(dir, m, 10, &s, &made, &e) == 0, "%s: a checkpoint is written %s", name,
+          e.msg);
     CHECK(gpt2_config_of(dir, &back, &eos, &e) == 0 && back.layers == c.layers &&
               back.qkv_bias == c.qkv_bias && back.tied == c.tied && back.vocab == c.vocab &&
               back.context == c.context && eos == 10,
@@ -281,11 +282,12 @@ static void test_not_finite(void)
     struct err e = {0};
     size_t n = (size_t)gpt2_params(m)->count;
     float *w = malloc(n * 4);
+    struct checkpoint_made made = {.by = "test"};
     char *dir = at(tap_tmp(), "nan");
     gpt2_get(m, 'w', w, &e);
     w[11 * 8 + 2] = INFINITY;
     gpt2_put(m, 'w', w, &e);
-    CHECK(checkpoint_save(dir, m, -1, NULL, "test", NULL, &e) == -1 && strstr(e.msg, "wpe.weight"),
+    CHECK(checkpoint_save(dir, m, -1, NULL, &made, &e) == -1 && strstr(e.msg, "wpe.weight"),
           "weights that are not finite are never written: %s", e.msg);
     CHECK(!file_exists(dir) && !file_exists(at(tap_tmp(), ".nan.tmp")), "not even half");
     free(w);
