@@ -239,6 +239,13 @@ EMU_ATOMIC atomicMax(T *p, V v)
     *p = (T)v > old ? (T)v : old;
     return old;
 }
+EMU_ATOMIC atomicOr(T *p, V v)
+{
+    emu::watch(p, sizeof *p, true, true, __builtin_return_address(0));
+    T old = *p;
+    *p = old | (T)v;
+    return old;
+}
 template <class T> __attribute__((no_sanitize("thread"))) T atomicCAS(T *p, T expected, T v)
 {
     emu::watch(p, sizeof *p, true, true, __builtin_return_address(0));
@@ -299,6 +306,10 @@ static inline float __uint_as_float(unsigned u)
 static inline uint32_t __umulhi(uint32_t a, uint32_t b)
 {
     return (uint32_t)((uint64_t)a * b >> 32);
+}
+static inline int __ffs(int v)
+{
+    return __builtin_ffs(v);
 }
 static inline int min(int a, int b)
 {

@@ -185,6 +185,35 @@ static void test_uploads(void)
     unsetenv("CUEMU_LAZY");
 }
 
+/* Token gradients of a batch of several words of chunks (trainer/cuda/embed.cu): ids that are everywhere,
+ * rare ones, ones that come twice far apart, and ones whose low bits are equal. Whole numbers, so the sums
+ * are exact whatever their order. */
+static void test_links(void)
+{
+    enum { N = 9001, C = 4, IDS = 9000 };
+    static const int32_t common[] = {5, 5 + 4096, 6, 8};
+    struct rig r;
+    rig_open(&r, "cuda", 0);
+    struct rng k = rng_make(3, "links", 0);
+    struct tensor ids;
+    int32_t *id = ints_new(&r, &ids, N);
+    for (int i = 0; i < N; i++)
+        id[i] = rng_below(&k, 2) ? common[rng_below(&k, 4)] : (int32_t)rng_below(&k, IDS);
+    id[0] = id[N - 1] = 4097;
+    op_put(&r.b, &ids, id);
+    ids = tensor_2d(DTYPE_I32, ids.data, 1, N);
+    struct box dy = box_new(&r, 0, 0, 3, 1, N, C, 0), dwte = box_new(&r, 0, 0, 2, IDS, C, 0, 0);
+    struct box dwpe = box_new(&r, 0, 0, 2, N, C, 0, 0);
+    for (int64_t i = 0; i < dy.n; i++) {
+        dy.want[i] = (double)rng_below(&k, 7) - 3;
+        dwte.want[id[i / C] * C + i % C] += dy.want[i];
+    }
+    box_put(&r, &dy);
+    op_embed_bwd(&r.b, &dwte.t, &dwpe.t, &dy.t, &ids, (struct dropout){0});
+    CHECK(box_error(&r, &dwte) == 0, "token gradients of %d tokens", N);
+    rig_close(&r);
+}
+
 int main(void)
 {
     char here[1024];
@@ -193,6 +222,7 @@ int main(void)
     setenv("ASSAY_LIBDIR", here, 1);
     test_opening();
     test_uploads();
+    test_links();
     test_training(0);
     test_training(0.1f);
     return tap_done();

@@ -23,6 +23,22 @@ static __device__ __forceinline__ void take(Running &r, float x)
         r.sum += expf(x - r.most);
 }
 
+/* W of them with one rescaling. What is not finite comes out as take() has it. */
+template <int W> static __device__ __forceinline__ void take_all(Running &r, const float *x)
+{
+    float most = r.most;
+#pragma unroll
+    for (int k = 0; k < W; k++)
+        most = fmaxf(most, x[k]);
+    float base = most == -INFINITY ? 0.0f : most;
+    if (most > r.most)
+        r.sum *= expf(r.most - base);
+    r.most = most;
+#pragma unroll
+    for (int k = 0; k < W; k++)
+        r.sum += expf(x[k] - base);
+}
+
 static __device__ __forceinline__ Running join(Running a, Running b)
 {
     float most = fmaxf(a.most, b.most);
@@ -77,9 +93,11 @@ static __global__ void __launch_bounds__(THREADS)
         take(r, real(x[c]));
     for (int64_t p = threadIdx.x; p < packs; p += THREADS) {
         Pack<T, W> v = load<T, W>(x + head + p * W);
+        float wide[W];
 #pragma unroll
         for (int k = 0; k < W; k++)
-            take(r, real(v.v[k]));
+            wide[k] = real(v.v[k]);
+        take_all<W>(r, wide);
     }
     for (int64_t c = tail + threadIdx.x; c < V; c += THREADS)
         take(r, real(x[c]));

@@ -166,22 +166,73 @@ static __global__ void __launch_bounds__(256)
     store(dy + at, v);
 }
 
+/* Which chunks of CHUNK tokens hold an id: a row of bits for each LISTED low bits of it, so that a search
+ * looks at few tokens of a large batch. Bits only ever appear, so their order changes nothing. */
+enum { CHUNK = 128, LISTED = 1 << 12 };
+
+static __host__ __device__ __forceinline__ int64_t chunk_words(int64_t N)
+{
+    return (N + CHUNK * 32 - 1) / (CHUNK * 32);
+}
+
+static __global__ void __launch_bounds__(256)
+    list_chunks(uint32_t *chunks, const int32_t *ids, int64_t N, const cuda_fault *f)
+{
+    int64_t i = thread_number(), c = i / CHUNK;
+    if (i >= N || f->code != FAULT_NONE)
+        return;
+    atomicOr(chunks + (ids[i] & (LISTED - 1)) * chunk_words(N) + c / 32, 1u << (c % 32));
+}
+
+/* The first of tokens from .. to with this id, -1: none. */
+static __device__ __forceinline__ int64_t find_id(const int32_t *ids, int32_t id, int64_t from,
+                                                  int64_t to)
+{
+    for (int64_t k = from; k < to; k++)
+        if (ids[k] == id)
+            return k;
+    return -1;
+}
+
+/* The first token with this id in the chunks first .. end, -1: none. */
+static __device__ int64_t find_in_chunks(const uint32_t *row, const int32_t *ids, int32_t id,
+                                         int64_t first, int64_t end, int64_t N)
+{
+    for (int64_t w = first / 32; w * 32 < end; w++) {
+        uint32_t bits = row[w];
+        if (w == first / 32)
+            bits &= ~0u << (first % 32);
+        if (end - w * 32 < 32)
+            bits &= (1u << (end - w * 32)) - 1;
+        for (; bits; bits &= bits - 1) {
+            int64_t from = (w * 32 + __ffs((int)bits) - 1) * CHUNK;
+            int64_t k = find_id(ids, id, from, from + CHUNK < N ? from + CHUNK : N);
+            if (k >= 0)
+                return k;
+        }
+    }
+    return -1;
+}
+
 /* next[i]: the next token of the same id, -1: none. first[i]: whether none comes before. */
 static __global__ void __launch_bounds__(256)
-    link_tokens(int32_t *next, int32_t *first, const int32_t *ids, int64_t N, const cuda_fault *f)
+    link_tokens(int32_t *next, int32_t *first, const uint32_t *chunks, const int32_t *ids,
+                int64_t N, const cuda_fault *f)
 {
-    int64_t i = thread_number();
+    int64_t i = thread_number(), c = i / CHUNK, end = (c + 1) * CHUNK;
     if (i >= N || f->code != FAULT_NONE)
         return;
     int32_t id = ids[i];
-    int64_t k = i + 1;
-    while (k < N && ids[k] != id)
-        k++;
-    next[i] = k < N ? (int32_t)k : -1;
-    k = i - 1;
-    while (k >= 0 && ids[k] != id)
-        k--;
-    first[i] = k < 0;
+    const uint32_t *row = chunks + (id & (LISTED - 1)) * chunk_words(N);
+    int64_t k = find_id(ids, id, i + 1, end < N ? end : N);
+    next[i] =
+        (int32_t)(k >= 0 ? k : find_in_chunks(row, ids, id, c + 1, (N + CHUNK - 1) / CHUNK, N));
+    first[i] = find_id(ids, id, c * CHUNK, i) < 0 && find_in_chunks(row, ids, id, 0, c, N) < 0;
+}
+
+int64_t cuda_embed_links(int64_t N)
+{
+    return 2 * N + LISTED * chunk_words(N);
 }
 
 enum { COLUMNS = 128 }; /* of a block */
@@ -237,7 +288,14 @@ static cudaError_t launch_bwd(float *dwte, float *dwpe, void *dy, const int32_t 
             return e;
     }
     int32_t *next = links, *first = links + N;
-    LAUNCH(link_tokens, blocks_for(N, 256), 256, 0, s, next, first, ids, N, f);
+    uint32_t *chunks = (uint32_t *)(first + N);
+    cudaError_t e =
+        cudaMemsetAsync(chunks, 0, (size_t)(LISTED * chunk_words(N)) * sizeof *chunks, s);
+    if (e != cudaSuccess)
+        return e;
+    LAUNCH(list_chunks, blocks_for(N, 256), 256, 0, s, chunks, ids, N, f);
+    LAUNCH(link_tokens, blocks_for(N, 256), 256, 0, s, next, first, (const uint32_t *)chunks, ids,
+           N, f);
     auto tokens = embed_bwd_tokens<T>;
     LAUNCH(tokens, dim3((unsigned)N, blocks_for(C, COLUMNS)), COLUMNS, 0, s, dwte, (const T *)dy,
            ids, (const int32_t *)next, (const int32_t *)first, C, f);

@@ -47,7 +47,8 @@ cudaError_t cuda_check_pos(struct cuda_fault *f, int op, const int32_t *pos, int
 cudaError_t cuda_embed_fwd(enum dtype type, void *y, const int32_t *ids, const float *wte,
                            const float *wpe, const int32_t *pos, int64_t B, int64_t T, int64_t C,
                            struct cuda_drop d, const struct cuda_fault *f, cudaStream_t s);
-/* links: 2 B T int32 of scratch. */
+/* links: cuda_embed_links(B T) int32 of scratch. */
+int64_t cuda_embed_links(int64_t N);
 cudaError_t cuda_embed_bwd(enum dtype type, float *dwte, float *dwpe, void *dy, const int32_t *ids,
                            int32_t *links, int64_t B, int64_t T, int64_t C, struct cuda_drop d,
                            const struct cuda_fault *f, cudaStream_t s);
@@ -83,8 +84,9 @@ cudaError_t cuda_bias_gelu(enum dtype type, void *y, void *pre, const float *bia
 int64_t cuda_column_partials(int64_t N);
 cudaError_t cuda_gelu_grad(enum dtype type, void *dy, const void *pre, float *dbias, float *partial,
                            int64_t N, int64_t O, cudaStream_t s);
-/* dst[j] += sum over k of partial[k * stride + j], in order. */
-cudaError_t cuda_add_partials(float *dst, const float *partial, int64_t stride, int64_t partials,
+/* dst[j] += sum over k of partial[k][j], and second[j] += that of partial[k][n + j] (second NULL: the rows
+ * of partial have n columns, else 2 n); in a fixed order. */
+cudaError_t cuda_add_partials(float *dst, float *second, const float *partial, int64_t partials,
                               int64_t n, cudaStream_t s);
 cudaError_t cuda_cast(enum dtype type, void *out, const float *in, int64_t n, cudaStream_t s);
 /* Whether the device runs the code that this object holds. */

@@ -300,7 +300,7 @@ static void gradient_of_weight(struct backend *b, struct bwd *j, bool layout_in_
     /* dy is the library's first operand only when dw is stored [in, out]. */
     if (layout_in_out && tune_grad(b, j) && grad_fused(b, j))
         cuda_ok(b, j->grad.op,
-                cuda_add_partials(j->dbias->data, j->sums, j->O, 1, j->O, cuda_of(b)->stream));
+                cuda_add_partials(j->dbias->data, NULL, j->sums, 1, j->O, cuda_of(b)->stream));
     else
         grad_separate(b, j);
 }

@@ -171,25 +171,37 @@ cudaError_t cuda_gelu_grad(enum dtype type, void *dy, const void *pre, float *db
         e = pick_grad<float>(dy, pre, sums, N, O, s);
     }
     if (e == cudaSuccess && dbias)
-        e = cuda_add_partials(dbias, partial, O, cuda_column_partials(N), O, s);
+        e = cuda_add_partials(dbias, NULL, partial, cuda_column_partials(N), O, s);
     return e;
 }
 
-static __global__ void __launch_bounds__(256)
-    add_partials(float *dst, const float *partial, int64_t stride, int64_t partials, int64_t n)
+/* A block takes 32 columns; each warp sums every eighth row of them, then one the warps' sums. */
+static __global__ void __launch_bounds__(COLUMN_WARPS * 32)
+    add_partials(float *dst, float *second, const float *partial, int64_t partials, int64_t n)
 {
-    int64_t j = thread_number();
-    if (j >= n)
-        return;
+    SMEM(float, part, [COLUMN_WARPS][32]);
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    int64_t j = (int64_t)blockIdx.x * 32 + lane, width = second ? 2 * n : n;
     float sum = 0;
-    for (int64_t k = 0; k < partials; k++)
-        sum += partial[k * stride + j];
-    dst[j] += sum;
+    if (j < width) {
+#pragma unroll 8
+        for (int64_t k = warp; k < partials; k += COLUMN_WARPS)
+            sum += partial[k * width + j];
+    }
+    part[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || j >= width)
+        return;
+    for (int k = 1; k < COLUMN_WARPS; k++)
+        sum += part[k][lane];
+    float *to = j < n ? dst + j : second + (j - n);
+    *to += sum;
 }
 
-cudaError_t cuda_add_partials(float *dst, const float *partial, int64_t stride, int64_t partials,
+cudaError_t cuda_add_partials(float *dst, float *second, const float *partial, int64_t partials,
                               int64_t n, cudaStream_t s)
 {
-    LAUNCH(add_partials, blocks_for(n, 256), 256, 0, s, dst, partial, stride, partials, n);
+    LAUNCH(add_partials, blocks_for(second ? 2 * n : n, 32), COLUMN_WARPS * 32, 0, s, dst, second,
+           partial, partials, n);
     return cudaGetLastError();
 }

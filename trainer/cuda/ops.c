@@ -94,7 +94,8 @@ void cuda_op_embed_bwd(struct backend *b, struct tensor *dwte, struct tensor *dw
         backend_fail(b, "%s: %lld tokens at once", op, (long long)(B * T));
         return;
     }
-    int32_t *links = cuda_scratch(b, SCRATCH_PARTIAL, (size_t)(2 * B * T) * sizeof *links);
+    int32_t *links =
+        cuda_scratch(b, SCRATCH_PARTIAL, (size_t)cuda_embed_links(B * T) * sizeof *links);
     if (!links || !cuda_ok(b, op,
                            cuda_check_ids(c->fault, OP_EMBED_BWD, FAULT_ID, ids->data, NULL, B, T,
                                           0, false, dwte->dim[0], c->stream)))
