@@ -13,7 +13,7 @@ typedef double answer_fn(const struct item *it, struct str answer, const char **
 /* item, cluster, outcome, and a detail where there is no score; value is NaN. No text is read. */
 void score_outcome(const struct item *it, const struct response *r, struct score *out);
 
-/* The detail of a scored answer; says it when the answer was cut at its token limit. */
+/* The detail of a scored answer; says it when the answer was cut. */
 void score_detail(struct score *out, const struct response *r, const char *detail, struct arena *a);
 
 /* Fills *out. No response: not_run. A response that ended in an error: transport_failed; by a

@@ -13,7 +13,8 @@ struct options {
 };
 #define AT(m) offsetof(struct options, m)
 static const struct field fields[] = {
-    {"scorer", FIELD_STR, AT(scorer), NULL, .help = "exact, overlap, ifeval... (below)"},
+    {"scorer", FIELD_STR, AT(scorer), NULL,
+     .help = "one of those above, or the metric that it gives"},
     {"items", FIELD_STR, AT(items), NULL, .help = "what was asked: .msgpack, .json or .jsonl",
      .flags = FIELD_VOLATILE},
     {"responses", FIELD_STR, AT(responses), NULL,
@@ -37,6 +38,22 @@ static int save(const char *path, const struct score *v, size_t n, struct err *e
             return -1;
         }
     return records_close(r, e);
+}
+
+static void warn_missing(const struct score_counts *n, int64_t missing)
+{
+    static const char *const words[] = {
+        [OUTCOME_PARSE_FAILED] = "invalid", [OUTCOME_REFUSED] = "refused",
+        [OUTCOME_TRUNCATED] = "truncated",  [OUTCOME_TRANSPORT_FAILED] = "failed",
+        [OUTCOME_NOT_RUN] = "not run",
+    };
+    struct buf b = {0};
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (words[k] && n->outcome[k])
+            buf_printf(&b, "%s%lld %s", b.n ? ", " : "", (long long)n->outcome[k], words[k]);
+    log_warn("%lld item%s no score (%s)", (long long)missing, missing == 1 ? " has" : "s have",
+             b.n ? b.p : "");
+    buf_release(&b);
 }
 
 static void facts(struct stage *st, const struct scorer *s, const struct score_counts *n,
@@ -65,10 +82,7 @@ static void facts(struct stage *st, const struct scorer *s, const struct score_c
     else
         log_info("%s is not estimable: none of %zu items has a score", s->metric, items);
     if (scored < (int64_t)items)
-        log_warn("%lld items have no score (%lld not run, %lld failed, %lld refused)",
-                 (long long)items - (long long)scored, (long long)n->outcome[OUTCOME_NOT_RUN],
-                 (long long)n->outcome[OUTCOME_TRANSPORT_FAILED],
-                 (long long)n->outcome[OUTCOME_REFUSED]);
+        warn_missing(n, (int64_t)items - scored);
 }
 
 static int work(struct stage *st, const struct scorer *s, const struct options *o, const char *out,
@@ -126,7 +140,7 @@ out:
 const struct command cmd_score = {
     .room = "scoring",
     .name = "score",
-    .summary = "score answers with a pure scorer: exact, overlap, ifeval",
+    .summary = "score answers with a pure scorer: exact, overlap, ifeval, choice...",
     .details =
         "exact: 1 if the answer equals the reference but for case, white space and punctuation at\n"
         "its ends, or if it names the right one of the item's choices and no other; else 0.\n"
@@ -135,6 +149,11 @@ const struct command cmd_score = {
         "ifeval_inst, ifeval_inst_loose: share of the instructions. Items are IFEval's rows as "
         "they\n"
         "are, or have \"constraints\"; ifeval's manifest also reports tiers, types and baselines.\n"
+        "Of log-probabilities of choices (assay eval --task choice), each with the metric that it "
+        "gives:\n"
+        "choice: acc; choice_char: acc_norm_char; choice_byte: acc_norm_byte; choice_token:\n"
+        "acc_norm_token; greedy: acc_greedy; gold_nats: nats_answer. docs/metrics.md defines "
+        "them.\n"
         "Every item gets one record, in the order of the items. An item without a response has\n"
         "outcome not_run and no value; a response to an unknown item is an error.",
     .options = &options,

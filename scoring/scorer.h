@@ -27,6 +27,6 @@ struct scorer {
                            const struct responses *responses, struct str *note, struct arena *a);
 };
 extern const struct scorer *const scorers[];
-const struct scorer *scorer_find(struct str name, struct err *e);
+const struct scorer *scorer_find(struct str name, struct err *e); /* by its name or its metric's */
 
 #endif

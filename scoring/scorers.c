@@ -28,7 +28,7 @@ const struct scorer *scorer_find(struct str name, struct err *e)
 {
     struct buf known = {0};
     for (const struct scorer *const *s = scorers; *s; s++)
-        if (str_eqz(name, (*s)->name))
+        if (str_eqz(name, (*s)->name) || str_eqz(name, (*s)->metric))
             return *s;
     for (const struct scorer *const *s = scorers; *s; s++)
         buf_printf(&known, "%s%s", known.n ? ", " : "", (*s)->name);
@@ -58,9 +58,12 @@ void score_outcome(const struct item *it, const struct response *r, struct score
 
 void score_detail(struct score *out, const struct response *r, const char *detail, struct arena *a)
 {
-    bool cut = r->finish == FINISH_LENGTH;
-    out->detail =
-        str_printf(a, "%s%s", detail, cut ? "; the answer was cut at its token limit" : "");
+    if (r->finish != FINISH_LENGTH)
+        out->detail = str_printf(a, "%s", detail);
+    else if (r->detail.n) /* the context may have ended it, or cut its prompt */
+        out->detail = str_printf(a, "%s; the answer was cut: %.*s", detail, STR_ARG(r->detail));
+    else
+        out->detail = str_printf(a, "%s; the answer was cut at its token limit", detail);
 }
 
 void score_answer(const struct item *it, const struct response *r, answer_fn *value,
