@@ -115,6 +115,9 @@ int documents_run(struct local_model *l, const struct vocab *v, struct strs path
     out->words = r.words;
     if (rc == 0 && !out->units.n)
         rc = err_set(e, "%.*s holds no documents", STR_ARG(paths.v[0]));
+    if (rc == 0 && !out->totals.tokens)
+        rc = err_set(e, "%.*s holds empty texts only: nothing of them is predicted but their end",
+                     STR_ARG(paths.v[0]));
     if (rc == 0)
         rc = loss_check_oracle(&out->units, r.bytes, &out->gap, e);
     encoder_free(r.encoder);

@@ -81,6 +81,16 @@ out:
     return rc;
 }
 
+/* Somebody's file would be written over. */
+static int check_file(const char *path, struct arena *a, struct err *e)
+{
+    if (!file_exists(path) || file_exists(manifest_path(a, path)))
+        return 0; /* whose manifest it is, the stage looks at */
+    return err_code(e, EXIT_USAGE,
+                    "%s is there and not an export of this tool: take another --out, or remove it",
+                    path);
+}
+
 /* Somebody's folder: files of these names would be written over, and others would lie beside. */
 static int check_folder(const char *dir, struct arena *a, struct err *e)
 {
@@ -108,7 +118,7 @@ int export_model(const struct export_job *j, struct arena *a, struct err *e)
         goto out;
     if (j->format == EXPORT_HF && !strcmp(model, j->out))
         err_code(e, EXIT_USAGE, "%s is the checkpoint itself", j->out);
-    else if (j->format == EXPORT_HF && check_folder(j->out, a, e))
+    else if (j->format == EXPORT_HF ? check_folder(j->out, a, e) : check_file(j->out, a, e))
         ;
     else if (stage_fresh(&st))
         rc = 0;

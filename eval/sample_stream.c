@@ -79,6 +79,9 @@ static int task_done(void *ctx, struct gen_task *t, enum finish finish, struct e
         log_warn("the prompt is longer than the context allows: its first %lld of %lld tokens were "
                  "left out",
                  (long long)t->cropped, (long long)t->n);
+    if (finish == FINISH_LENGTH && t->made < t->max_new)
+        log_warn("the context of %lld tokens is full: it ends after %lld of %lld new tokens",
+                 (long long)s->l.config.context, (long long)t->made, (long long)t->max_new);
     if (finish == FINISH_ERROR)
         return err_set(e, "after %lld tokens a logit is not finite", (long long)t->made);
     return 0;
@@ -204,7 +207,12 @@ int sample_stream(const struct sample_options *o, FILE *to, struct err *e)
     struct arena a = {0};
     const char *model = str_dup(&a, o->model);
     int rc;
-    if (o->prompt.n && o->prompt_ids.n)
+    bool blank = false;
+    for (size_t i = 0; i < o->stop.n; i++)
+        blank = blank || !o->stop.v[i].n;
+    if (blank)
+        rc = err_code(e, EXIT_USAGE, "--stop '': no text ends there; leave it out");
+    else if (o->prompt.n && o->prompt_ids.n)
         rc = err_code(e, EXIT_USAGE, "--prompt and --prompt-ids are two prompts; one is wanted");
     else if (file_exists(model))
         rc = local(&s, model, str_dup(&a, o->vocab), str_dup(&a, o->backend), e);

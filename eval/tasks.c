@@ -111,6 +111,16 @@ static int windows_facts(struct stage *st, const char *precision, const struct t
     json_put(id, "precision", json_of_z(precision));
     stage_fact(st, "identity", id);
     loss_facts(st, u, totals);
+    if (s->eot < 0) {
+        stage_fact(st, "documents", json_of_null());
+        stage_fact(st, "clusters",
+                   json_of_z(totals->long_documents ? "blocks of 16 windows" : "one"));
+        stage_fact(
+            st, "note",
+            json_of_z("neither the shards nor the model say which id ends a document, so the "
+                      "slice is read as one"));
+        return 0;
+    }
     stage_fact(st, "clusters",
                json_of_z(totals->long_documents ? "documents, long ones in blocks of 16 windows"
                                                 : "documents"));
@@ -156,7 +166,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
                            .tokens = j->c.tokens,
                            .window = j->c.window ? j->c.window : l.config.context,
                            .stride = j->c.stride,
-                           .eot = t.info.eot};
+                           .eot = t.info.eot >= 0 ? t.info.eot : l.eos};
     if (keep_open(&keep, j, st, &l, "", e) || loss_windows(l.m, &t, &s, &u, &totals, e))
         goto out;
     if (!writes(j)) {
@@ -170,8 +180,12 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
     fprintf(to, "windows: nll_token %.6f nats/token, ppl_token %.4f", nll, exp(nll));
     if (totals.bytes > 0)
         fprintf(to, ", %.6f bits/byte", totals.nats / log(2) / (double)totals.bytes);
-    fprintf(to, "; %lld tokens in %zu windows of %lld, %lld documents\n", (long long)totals.tokens,
-            u.n, (long long)s.window, (long long)totals.documents);
+    fprintf(to, "; %lld tokens in %zu windows of %lld, ", (long long)totals.tokens, u.n,
+            (long long)s.window);
+    if (s.eot < 0)
+        fprintf(to, "documents unknown\n");
+    else
+        fprintf(to, "%lld documents\n", (long long)totals.documents);
     rc = 0;
 out:
     rc = loss_keep_close(&keep, rc, e);

@@ -236,6 +236,9 @@ int hf_config_write(const char *dir, const struct model_config *c, int64_t eos, 
     if (eos >= 0) {
         json_put(doc, "bos_token_id", json_of_int(eos));
         json_put(doc, "eos_token_id", json_of_int(eos));
+    } else { /* left out, transformers would take GPT-2's, 50256 */
+        json_put(doc, "bos_token_id", json_of_null());
+        json_put(doc, "eos_token_id", json_of_null());
     }
     json_put(doc, "assay_qkv_bias", json_of_bool(c->qkv_bias));
     json_write_pretty(doc, &text);

@@ -232,7 +232,8 @@ static int choice_row(const struct task *t, const struct json *row, struct item 
         return err_set(e, "it has %zu choices and the task no gold: %.*s is that of the right one",
                        it->choices.n, STR_ARG(t->metric));
     for (size_t i = 0; i < it->contexts.n; i++)
-        it->contexts.v[i] = template_filter(it->contexts.v[i], t->clean, a);
+        if (template_filter(it->contexts.v[i], t->clean, a, &it->contexts.v[i], e))
+            return err_wrap(e, "clean");
     if (template_text(t->delimiter, row, a, &it->delimiter, e))
         return err_wrap(e, "delimiter");
     it->instruction = it->contexts.v[0];

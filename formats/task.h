@@ -57,8 +57,10 @@ int template_text(struct str text, const struct json *row, struct arena *a, stru
                   struct err *e);
 int template_list(struct strs texts, const struct json *row, struct arena *a, struct strs *out,
                   struct err *e);
-/* The chain "a|b:x" over s; names are checked by template_filters. */
-struct str template_filter(struct str s, struct str chain, struct arena *a);
+/* The chain "a|b:x" over s; names are checked by template_filters. A text without the X of before:X or
+ * after:X is an error. */
+int template_filter(struct str s, struct str chain, struct arena *a, struct str *out,
+                    struct err *e);
 int template_filters(struct str chain, struct err *e);
 int template_syntax(struct str text, struct err *e); /* filters known, braces closed */
 

@@ -5,6 +5,8 @@
 
 #include "formats/task.h"
 
+enum { QUOTED = 60 }; /* bytes of a text that a sentence repeats */
+
 /* ---- filters -------------------------------------------------------------------------------- */
 
 static char up(char c)
@@ -68,15 +70,14 @@ static struct str drop_last(struct str s, struct str arg, struct arena *a)
 static struct str before(struct str s, struct str arg, struct arena *a)
 {
     (void)a;
-    ptrdiff_t at = str_find(s, arg);
-    return at < 0 ? s : (struct str){s.p, (size_t)at};
+    return (struct str){s.p, (size_t)str_find(s, arg)}; /* it is there: template_filter looks */
 }
 
 static struct str after(struct str s, struct str arg, struct arena *a)
 {
     (void)a;
-    ptrdiff_t at = str_find(s, arg);
-    return at < 0 ? s : (struct str){s.p + at + arg.n, s.n - (size_t)at - arg.n};
+    size_t at = (size_t)str_find(s, arg) + arg.n;
+    return (struct str){s.p + at, s.n - at};
 }
 
 static size_t last_blank(struct str s)
@@ -199,15 +200,21 @@ static const struct filter *filter_of(struct str spec, struct str *arg)
     return NULL;
 }
 
-struct str template_filter(struct str s, struct str chain, struct arena *a)
+int template_filter(struct str s, struct str chain, struct arena *a, struct str *out, struct err *e)
 {
     struct str arg;
     while (chain.n) {
-        const struct filter *f = filter_of(str_cut(&chain, '|'), &arg);
-        if (f) /* template_filters has refused what is none */
-            s = f->apply(s, arg, a);
+        struct str spec = str_cut(&chain, '|');
+        const struct filter *f = filter_of(spec, &arg);
+        if (!f) /* template_filters has refused what is none */
+            continue;
+        if ((f->apply == before || f->apply == after) && str_find(s, arg) < 0)
+            return err_set(e, "there is no \"%.*s\" in \"%.*s\", as %.*s wants", STR_ARG(arg),
+                           (int)(s.n < QUOTED ? s.n : QUOTED), s.p, STR_ARG(spec));
+        s = f->apply(s, arg, a);
     }
-    return s;
+    *out = s;
+    return 0;
 }
 
 int template_filters(struct str chain, struct err *e)
@@ -294,7 +301,8 @@ static int place(struct str body, const struct json *row, struct strs *out, bool
     if (walk(row, path, out, &cap, list, a))
         return err_set(e, "the row has no value at \"%.*s\"", STR_ARG(path));
     for (size_t i = 0; i < out->n; i++)
-        out->v[i] = template_filter(out->v[i], body, a);
+        if (template_filter(out->v[i], body, a, &out->v[i], e))
+            return -1;
     return 0;
 }
 

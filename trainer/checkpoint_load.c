@@ -128,7 +128,8 @@ static int spare(const struct gpt2 *m, const struct weights_piece *w, const floa
     for (int64_t i = 0; i < want && !rc; i++)
         if (v[i] != (head ? flat[i] : 0)) /* the token embedding is first in the flat vector */
             rc = err_set(e,
-                         head ? "%s differs from wte.weight, but the config says they are tied"
+                         head ? "%s differs from wte.weight, and they are one tensor unless the "
+                                "config has \"tie_word_embeddings\": false"
                               : "%s is not zero, but the config says there is no such bias",
                          t->name);
     free(v);

@@ -165,6 +165,21 @@ static int open_bin(struct weights *w, const char *path, struct err *e)
     return 0;
 }
 
+/* PyTorch's own file, where there is no other; NULL: none. */
+static const char *pickle_in(const char *dir, struct arena *a)
+{
+    static const char *const ends[] = {".pth", ".pt", "pytorch_model.bin"};
+    struct strs names = {0};
+    struct err unread;
+    if (file_list(dir, &names, a, &unread))
+        return NULL;
+    for (size_t i = 0; i < names.n; i++)
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+            if (str_ends(names.v[i], ends[k]))
+                return str_dup(a, names.v[i]);
+    return NULL;
+}
+
 int weights_open(struct weights *w, const char *path, struct err *e)
 {
     int rc;
@@ -177,6 +192,12 @@ int weights_open(struct weights *w, const char *path, struct err *e)
     } else if (!file_exists(one) && file_exists(index)) {
         w->path = index;
         rc = open_index(w, path, index, e);
+    } else if (!file_exists(one) && pickle_in(path, &w->arena)) {
+        w->path = one;
+        rc = err_set(e,
+                     "%s holds %s, a pickle of Python's, and no model.safetensors: docs/formats.md "
+                     "has the line that converts it",
+                     path, pickle_in(path, &w->arena));
     } else {
         w->path = one;
         w->files = mem_array(1, sizeof *w->files);

@@ -167,6 +167,9 @@ fails 1 'copa: 1 of 61' "${some[@]}" --max-invalid 0.01
 result $? "a smaller share is too much"
 quiet "$ASSAY" score --scorer choice --items "$tmp/nan.items.msgpack" --responses "$tmp/nan.msgpack" --out "$tmp/nan.s.msgpack"
 is "$("$ASSAY" cat "$tmp/nan.s.msgpack" | grep -c 'parse_failed.*not a number')" 1 "and the scorer gives it no value"
+ok "its warning adds up" grep -q '1 item has no score (1 invalid)' "$tmp/err"
+quiet "$ASSAY" score --scorer acc --items "$tmp/nan.items.msgpack" --responses "$tmp/nan.msgpack" --out "$tmp/nan.acc.msgpack"
+ok "a scorer may be called by its metric" cmp "$tmp/nan.acc.msgpack" "$tmp/nan.s.msgpack"
 bound() { grep -o "\"$1\": [0-9.]*" "$tmp/nan.s.msgpack.manifest.json" | head -1 | cut -d' ' -f2; }
 ok "the mean is bounded: $(bound lowest) to $(bound highest)" awk "BEGIN {d = $(bound highest) - $(bound lowest); exit !((d * 61 - 1) ^ 2 < 1e-6)}"
 poke ln_f.bias 0 "$tmp/all-nan"
@@ -199,6 +202,22 @@ result $? "a folder with somebody's files is refused"
 is "$(ls "$tmp/full")" notes "and left alone"
 ok "an export may be made again" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/hf"
 ok "and a GGUF" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/m.gguf" --format gguf
+echo mine > "$tmp/notes.txt"
+fails 2 'notes.txt is there and not an export' "$ASSAY" export-model --model "$tmp/m" --out "$tmp/notes.txt" --format gguf
+result $? "somebody's file is refused"
+is "$(cat "$tmp/notes.txt")" mine "and left alone"
+ok "a GGUF may be made again" quiet "$ASSAY" export-model --model "$tmp/m" --out "$tmp/m.gguf" --format gguf
+mkdir "$tmp/no-eos"
+cp "$tmp/m/model.safetensors" "$tmp/no-eos"
+sed 's/, "bos_token_id": 999, "eos_token_id": 999//' "$tmp/m/config.json" > "$tmp/no-eos/config.json"
+quiet "$ASSAY" export-model --model "$tmp/no-eos" --out "$tmp/no-eos.hf"
+ok "a model without an EOT says so, or transformers takes GPT-2's" grep -q '"eos_token_id": null' "$tmp/no-eos.hf/config.json"
+ok "and is read again" quiet "$ASSAY" export-model --model "$tmp/no-eos.hf" --out "$tmp/no-eos.hf2"
+mkdir "$tmp/pickle"
+cp "$tmp/m/config.json" "$tmp/pickle"
+: > "$tmp/pickle/model.pth"
+fails 1 'pickle holds model.pth, a pickle of Python.s, and no model.safetensors: docs/formats.md has the line' "$ASSAY" export-model --model "$tmp/pickle" --out "$tmp/x.hf"
+result $? "a folder with PyTorch's own file says how it is converted"
 # The file of this hash was read by the gguf package and run by llama.cpp (tests/parity/checkpoints.py).
 cp "$tmp/m.gguf" "$tmp/named.gguf"
 is "$(head -c 4 "$tmp/m.gguf")" GGUF "which begins as one"

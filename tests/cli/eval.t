@@ -250,6 +250,9 @@ stop=${a:6:5}
 is "$("${text[@]}" --seed "$seed" --stop "$stop" 2> "$tmp/err")" "${a%%"$stop"*}" "--stop ends before its text, across tokens"
 ok "an empty prompt begins at EOT" quiet "$ASSAY" sample --model "$tmp/m" --vocab "$tmp/v.tiktoken" --prompt "" --max-new-tokens 3
 ok "an id beyond the model is refused" fails 2 '"400" is no id below 400' "$ASSAY" sample --model "$tmp/m" --prompt-ids 1,400 --ids
+ok "an empty stop is refused" fails 2 "no text ends there" "$ASSAY" sample --model "$tmp/m" --prompt a --stop ''
+ok "the context may end it" quiet "$ASSAY" sample --model "$tmp/m" --prompt-ids 5,6 --ids --max-new-tokens 400
+ok "which is said" grep -q 'the context of 48 tokens is full: it ends after 47 of 400 new tokens' "$tmp/err"
 ok "two prompts are refused" fails 2 'two prompts' "$ASSAY" sample --model "$tmp/m" --prompt a --prompt-ids 1
 if [ -d "$data/model/tiny-random-gpt2" ]; then
     is "$("$ASSAY" sample --model "$data/model/tiny-random-gpt2" --prompt-ids 799 --ids --max-new-tokens 12)" 641,641,641,641,641,622,622,622,622,622,622,622 "sample gives the published greedy ids"
@@ -295,6 +298,20 @@ ok "a vocabulary larger than the model" fails 1 'the model' "$ASSAY" eval --task
 quiet "$ASSAY" shard --vocab "$tmp/big.tiktoken" --in "$tmp/d/train.jsonl" --test "$tmp/d/test.jsonl" --out "$tmp/s2"
 ok "shards of another vocabulary" fails 1 'has ids below 500' "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s2" --out "$tmp/e/x.msgpack"
 : > "$tmp/empty.jsonl"
+printf '%s\n' '{"text": ""}' '{"text": ""}' > "$tmp/blank.jsonl"
+ok "empty texts only" fails 1 'blank.jsonl holds empty texts only' "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/blank.jsonl" --out "$tmp/e/x.msgpack"
+ok "have no loss and no manifest" [ ! -e "$tmp/e/x.msgpack.manifest.json" ]
+echo '{"text": "The home of"}' >> "$tmp/blank.jsonl"
+ok "beside others they count as documents" quiet "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/blank.jsonl" --out "$tmp/e/blank.msgpack"
+ok "of which only the end is predicted" grep -q 'bits_end [0-9.]*; 3 documents, ' "$tmp/out"
+mkdir "$tmp/foreign"
+cp "$tmp"/s/*.bin "$tmp/foreign"
+ok "shards without a manifest are cut by the model's EOT" quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/foreign" --out "$tmp/e/foreign.msgpack"
+is "$(grep -o '[0-9]* documents' "$tmp/out")" "$(wc -l < "$tmp/d/test.jsonl") documents" "into as many documents as there are"
+cp -rL "$tmp/m/latest" "$tmp/endless"
+sed -i '/[be]os_token_id/d' "$tmp/endless/config.json"
+ok "where nobody knows an EOT" quiet "$ASSAY" eval --task windows --model "$tmp/endless" --shards "$tmp/foreign" --out "$tmp/e/endless.msgpack"
+ok "their number is unknown" sh -c "grep -q 'documents unknown$' '$tmp/out' && grep -q '\"documents\": null' '$tmp/e/endless.msgpack.manifest.json'"
 ok "no documents" fails 1 'empty.jsonl' "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/empty.jsonl" --out "$tmp/e/x.msgpack"
 ok "a key that needs the environment" fails 2 'OPENAI_API_KEY' env -u OPENAI_API_KEY "$ASSAY" eval --task instruct --model openai:x --items "$tmp/d/instruct_test.msgpack" --template plain --out "$tmp/e/x.msgpack"
 ok "an unknown template" fails 2 'no-template' "$ASSAY" eval --task instruct "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/instruct_test.msgpack" --template no-template --out "$tmp/e/x.msgpack"

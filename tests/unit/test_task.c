@@ -150,6 +150,12 @@ static void test_tasks(void)
              "{\"sentence\":\"a _ ran.\",\"option1\":\"x\",\"option2\":\"y\",\"answer\":\"2\"}",
              &a),
         "<a x> ran./<a y> ran./1", "WinoGrande as published: the same, gold from 1");
+    const char *gapless = item("winogrande-hf",
+                               "{\"sentence\":\"a ran.\",\"option1\":\"x\",\"option2\":\"y\","
+                               "\"answer\":\"2\"}",
+                               &a);
+    CHECK(strstr(gapless, "row.jsonl:1") && strstr(gapless, "there is no \"_\" in \"a ran.\""),
+          "a sentence without its gap is refused: %s", gapless);
     CHECK_STR(item("hellaswag",
                    "{\"activity_label\":\"Run\",\"ctx_a\":\"He [x]  went [title] "
                    "on.\",\"ctx_b\":\"the Man\","
