@@ -23,6 +23,8 @@ static const char *backend_of(const struct plan_options *o)
 static int64_t devices_used(const struct plan_options *o)
 {
     int64_t ranks = o->run->train.ranks, count = o->hardware->count;
+    if (o->devices)
+        return o->devices;
     return ranks > 0 && ranks < count ? ranks : count;
 }
 
@@ -99,11 +101,36 @@ void plan_complain(const struct plan_result *p, const struct plan_options *o)
                  (long long)c->micro_batch, STR_ARG(h->name), (long long)fits);
 }
 
+/* What train would refuse on this machine. */
+static int possible(const struct plan_options *o, struct err *e)
+{
+    const struct train_config *c = &o->run->train;
+    const struct hardware *h = o->hardware;
+    if (train_config_check(c, e))
+        return -1;
+    if (str_eqz(c->backend, "cpu") && c->precision != PRECISION_FP32)
+        return err_code(
+            e, EXIT_USAGE,
+            "train.precision: precision %s: the cpu backend (train.backend) computes in "
+            "fp32 only",
+            precision_names[c->precision]);
+    if (!str_eqz(c->backend, "auto") && !hardware_is_of(h, c->backend))
+        return err_code(
+            e, EXIT_USAGE,
+            "hardware file %.*s is of %lld x %.*s (backend = %s), the run's train.backend "
+            "is %.*s",
+            STR_ARG(h->name), (long long)h->count, STR_ARG(h->device),
+            hardware_backends[h->backend], STR_ARG(c->backend));
+    return 0;
+}
+
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e)
 {
     const struct train_config *c = &o->run->train;
     const struct hardware *h = o->hardware;
     *p = (struct plan_result){.model = o->run->model, .devices = devices_used(o)};
+    if (possible(o, e))
+        return -1;
     if (p->model.from.n)
         return err_code(e, EXIT_USAGE, "model.from = %.*s: there is nothing to pre-train",
                         STR_ARG(p->model.from));
@@ -224,6 +251,15 @@ static void rate_source(const struct plan_result *p, const struct plan_options *
         snprintf(out, n, "assumed");
 }
 
+const char *plan_digits(double v, char out[32])
+{
+    int places = 2;
+    for (double x = v; places < 8 && x > 0 && x < 0.995; x *= 10)
+        places++;
+    snprintf(out, 32, "%.*f", places, v);
+    return out;
+}
+
 static void print_time(const struct plan_result *p, const struct plan_options *o, FILE *to)
 {
     const struct hardware *h = o->hardware;
@@ -232,8 +268,9 @@ static void print_time(const struct plan_result *p, const struct plan_options *o
                 hardware_peak_key(o->run->train.precision));
         return;
     }
-    fprintf(to, "time         %.2f h at %.0f tokens/s", p->seconds / 3600, p->tokens_per_s);
-    char from[200];
+    char from[200], digits[32];
+    fprintf(to, "time         %s h at %.0f tokens/s", plan_digits(p->seconds / 3600, digits),
+            p->tokens_per_s);
     rate_source(p, o, from, sizeof from);
     if (p->rate_from == RATE_GIVEN)
         fprintf(to, ", as measured\n");
@@ -248,8 +285,8 @@ static void print_time(const struct plan_result *p, const struct plan_options *o
     bool part = p->devices < h->count;
     struct str source = h->price_source.n ? h->price_source : STR_LIT("no source stated");
     if (isfinite(p->money))
-        fprintf(to, "money        %.2f %.*s at %.2f an hour%s (%.*s%s%.*s), training alone\n",
-                p->money, STR_ARG(h->price_currency), h->price_hour,
+        fprintf(to, "money        %s %.*s at %.2f an hour%s (%.*s%s%.*s), training alone\n",
+                plan_digits(p->money, digits), STR_ARG(h->price_currency), h->price_hour,
                 part ? " for the whole machine" : "", STR_ARG(source), h->price_date.n ? ", " : "",
                 STR_ARG(h->price_date));
     else
@@ -328,9 +365,10 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
             fprintf(to, "  unknown: %s is not set\n",
                     hardware_peak_key(o[at].run->train.precision));
         else {
-            fprintf(to, "  %12.0f  %9.2f", x->tokens_per_s, x->seconds / 3600);
+            char hours[32], money[32];
+            fprintf(to, "  %12.0f  %9s", x->tokens_per_s, plan_digits(x->seconds / 3600, hours));
             if (isfinite(x->money))
-                fprintf(to, "  %7.2f %.*s", x->money, STR_ARG(h->price_currency));
+                fprintf(to, "  %7s %.*s", plan_digits(x->money, money), STR_ARG(h->price_currency));
             else
                 fprintf(to, "  no price   ");
             fprintf(to, "  %4.1f%% %s\n", x->utilisation * 100, from);

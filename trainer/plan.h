@@ -44,6 +44,7 @@ struct plan_options {
         memory_share;    /* that products and passes over memory are assumed to reach */
     double tokens_per_s; /* measured on the whole machine; NaN: none */
     double reserve_gib;  /* of a device, beside the planned buffers */
+    int64_t devices;     /* to plan for; 0: one a rank, at most those of the machine */
     struct calibration measured;
 };
 /* A step of one device, see plan_roof.h. */
@@ -65,11 +66,15 @@ struct plan_result {
     struct roof roof;
     enum rate_from rate_from;
 };
+/* Refuses (usage) what train refuses: a precision that the CPU lacks, devices of another backend. */
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e);
 /* Warns of what the run asks for and this machine cannot do. */
 void plan_complain(const struct plan_result *p, const struct plan_options *o);
 void plan_print(const struct plan_result *p, const struct plan_options *o, FILE *to);
 /* Many machines, one row each; p and o are of n. Those without a price or peak come last. */
 void plan_print_many(const struct plan_result *p, const struct plan_options *o, size_t n, FILE *to);
+
+/* A number of hours or money with three digits at least, in out. */
+const char *plan_digits(double v, char out[32]);
 
 #endif

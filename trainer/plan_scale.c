@@ -61,9 +61,7 @@ struct scale_options plan_scale_options(const struct plan_result *p, const struc
         .gradient_bytes = 4.0 * (double)p->parameters,
         .bucket_bytes = 25e6,
         .overlap = 0.8,
-        .device_flops = p->rate_from == RATE_ROOFLINE
-                            ? p->roof.device_flops
-                            : p->tokens_per_s * p->flops_token / (double)p->devices,
+        .device_flops = p->roof.device_flops,
         .flops_token = p->flops_token,
         .batch = o->run->train.batch,
         .context = p->model.context,
@@ -76,10 +74,49 @@ static const char *said(double v)
     return isnan(v) ? " (assumed)" : "";
 }
 
+/* One row: the plan's own computation on so many devices where that is the roofline; else by the rate
+ * that is known, taken apart into work and sums so that the plan's own devices reach it again. */
+static int row(const struct plan_result *p, const struct plan_options *o,
+               const struct scale_options *so, int64_t n, struct scale *s)
+{
+    struct scale_options with = *so;
+    if (p->rate_from != RATE_ROOFLINE) {
+        plan_scale(s, so, n);
+        return 0;
+    }
+    struct plan_options at = *o;
+    struct plan_result q;
+    struct err ignored;
+    at.devices = n;
+    if (plan_make(&q, &at, &ignored) || !q.micro_batch)
+        return -1;
+    with.device_flops = q.roof.device_flops;
+    with.micro = q.micro_batch;
+    plan_scale(s, &with, n);
+    return 0;
+}
+
+/* FLOP/s of a device by a rate that holds communication: the step is work and what is not hidden. */
+static double taken_apart(const struct plan_result *p, const struct scale_options *so)
+{
+    struct scale_options with = *so;
+    double step = (double)(so->batch * so->context) / p->tokens_per_s, work = step;
+    double own = (double)(p->per_device * so->context) * so->flops_token;
+    for (int i = 0; i < 50; i++) { /* less work hides less: the sum moves by a part of it */
+        struct scale s;
+        with.device_flops = own / work;
+        plan_scale(&s, &with, p->devices);
+        work = fmax(step - (p->devices > 1 ? s.exposed : 0), step / 100);
+    }
+    return own / work;
+}
+
 void plan_print_scale(const struct plan_result *p, const struct plan_options *o, FILE *to)
 {
     const struct hardware *h = o->hardware;
     struct scale_options so = plan_scale_options(p, o);
+    if (p->rate_from != RATE_ROOFLINE)
+        so.device_flops = taken_apart(p, &so);
     if (!isfinite(so.device_flops)) {
         fprintf(to, "scaling      unknown: neither %s nor --tokens-per-s is set\n",
                 hardware_peak_key(o->run->train.precision));
@@ -91,23 +128,33 @@ void plan_print_scale(const struct plan_result *p, const struct plan_options *o,
         "and "
         "%.3g us%s inside,\n%.4g GB/s%s a device and %.3g us%s between machines; %.4g MB of fp32 "
         "gradients in buckets of %.0f MB;\n%.0f%% of the backward half of the last pass hides "
-        "communication; %.3g TFLOP/s a device; no stragglers, no data stalls\n",
+        "communication; %.3g TFLOP/s a device%s; no stragglers, no data stalls\n",
         (long long)so.node, so.link_gbs, said(h->link_gbs), so.link_us, said(h->link_us),
         so.net_gbs, said(h->net_gbs), so.net_us, said(h->net_us), so.gradient_bytes / 1e6,
-        so.bucket_bytes / 1e6, so.overlap * 100, so.device_flops / 1e12);
+        so.bucket_bytes / 1e6, so.overlap * 100, so.device_flops / 1e12,
+        p->rate_from == RATE_ROOFLINE ? " of this plan, in each row by the roofline of its share"
+                                      : "");
     fprintf(to,
             "  devices  sequences  passes  compute ms  comm ms  exposed ms      tokens/s  linear"
             "      hours       money\n");
+    double one = NAN; /* tokens/s of a device in the first row that fits */
     for (int64_t n = 1; n <= MOST_DEVICES; n *= 2) {
         struct scale s;
-        plan_scale(&s, &so, n);
+        char text[32];
+        if (row(p, o, &so, n, &s)) {
+            fprintf(to, "  %7lld  does not fit\n", (long long)n);
+            continue;
+        }
+        double each = s.tokens_per_s / (double)n;
+        one = isnan(one) ? each : one;
         double hours = (double)p->tokens / s.tokens_per_s / 3600;
         double money = hours * h->price_hour * (double)n / (double)h->count;
-        fprintf(to, "  %7lld  %9lld  %6lld  %10.2f  %7.2f  %10.2f  %12.0f  %5.1f%%  %9.3f",
+        fprintf(to, "  %7lld  %9lld  %6lld  %10.2f  %7.2f  %10.2f  %12.0f  %5.1f%%  %9s",
                 (long long)n, (long long)s.per_device, (long long)s.passes, s.compute * 1e3,
-                s.comm * 1e3, s.exposed * 1e3, s.tokens_per_s, s.efficiency * 100, hours);
+                s.comm * 1e3, s.exposed * 1e3, s.tokens_per_s, each / one * 100,
+                plan_digits(hours, text));
         if (isfinite(money))
-            fprintf(to, "  %10.2f", money);
+            fprintf(to, "  %10s", plan_digits(money, text));
         else
             fprintf(to, "           -");
         fprintf(to, "%s\n", s.busy < n ? "  (some devices have no sequence)" : "");

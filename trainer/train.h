@@ -29,6 +29,9 @@ struct train_options {
  * rank 0 says why. */
 int train_run(const struct train_options *o, struct err *e);
 
+/* Refuses (usage) options that do not go together. */
+int train_config_check(const struct train_config *c, struct err *e);
+
 /* Tokens that a run trains on, whole steps; -1 and e if train.tokens says none. The model must be
  * whole (vocab set) when tokens are given in parameters. */
 int64_t train_tokens(const struct model_config *m, const struct train_config *c, struct err *e);

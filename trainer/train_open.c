@@ -17,6 +17,14 @@
 
 /* ---- what is decided before anything runs ---- */
 
+int train_config_check(const struct train_config *c, struct err *e)
+{
+    if (c->stochastic_rounding && c->precision < PRECISION_BF16)
+        return err_code(e, EXIT_USAGE, "train.stochastic_rounding is of bf16 and fp16, not of %s",
+                        precision_names[c->precision]);
+    return 0;
+}
+
 int64_t train_tokens(const struct model_config *m, const struct train_config *c, struct err *e)
 {
     int64_t tokens, step = c->batch * m->context;
@@ -102,10 +110,8 @@ int train_prepare(struct trainer *t, struct err *e)
     if (t->model.from.n)
         return err_code(e, EXIT_USAGE, "model.from = %.*s: there is nothing to pre-train",
                         STR_ARG(t->model.from));
-    if (t->c.stochastic_rounding && t->c.precision < PRECISION_BF16)
-        return err_code(e, EXIT_USAGE, "train.stochastic_rounding is of bf16 and fp16, not of %s",
-                        precision_names[t->c.precision]);
-    if (tokens_open(&t->tokens, t->o->shards, "train", e) || resolve_vocab(t, e))
+    if (train_config_check(&t->c, e) || tokens_open(&t->tokens, t->o->shards, "train", e) ||
+        resolve_vocab(t, e))
         return -1;
     int64_t tokens = train_tokens(&t->model, &t->c, e);
     if (tokens < 0)

@@ -39,6 +39,10 @@ plan --hardware pipelines/hardware/8xa100-40.ini
 rate=$(sed -n 's/^time .* at \([0-9]*\) tokens.*/\1/p' "$tmp/out")
 plan --hardware pipelines/hardware/8xa100-40.ini --scale
 is "$(awk '$1 == 8 && NF > 8 { print $7 }' "$tmp/out")" "$rate" "the table's row of the whole machine is the plan's"
+own=$(for r in 1 2 4 8; do "$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/8xa100-40.ini --set train.ranks=$r; done | sed -n 's/^time .* at \([0-9]*\) tokens.*/\1/p' | tr '\n' ' ')
+is "$(awk '$1 ~ /^[1248]$/ && NF > 8 { printf "%s ", $7 }' "$tmp/out")" "$own" "and those of fewer devices are the plans of as many ranks"
+"$ASSAY" plan --config pipelines/runs/gpt2-163m.ini --hardware pipelines/hardware/8xa100-40.ini --scale --tokens-per-s 700000 > "$tmp/given" 2>&1
+is "$(awk '$1 == 8 && NF > 8 { print $7 }' "$tmp/given")" 700000 "a rate that was measured is that of its own devices' row"
 ok "a scaling table from 1" grep -qE '^ +1 +104 .* 100\.0%' "$tmp/out"
 ok "to 1,024 devices" grep -qE '^ +1024 +1 ' "$tmp/out"
 ok "with its assumptions" grep -q '300 GB/s and 5 us (assumed) inside' "$tmp/out"
@@ -71,6 +75,14 @@ plan --hardware "$tmp/nopeak.ini" --set train.precision=fp32
 is "$(sed -n 's/^time  *//p' "$tmp/out")" "unknown: neither hardware.peak_fp32 nor --tokens-per-s is set" "fp32 is not timed at another precision's peak"
 plan --hardware "$tmp/nopeak.ini" pipelines/hardware/8xh100-80.ini --set train.precision=fp32
 is "$(grep -c '^8xa100-40 .*unknown: hardware.peak_fp32 is not set' "$tmp/out")" 1 "in the table neither"
+plan --hardware pipelines/hardware/8xa100-40.ini --set train.backend=cpu --set train.precision=fp16
+is "$? $(cat "$tmp/err" | head -1)" "2 plan: train.precision: precision fp16: the cpu backend (train.backend) computes in fp32 only" "a precision that train refuses on a CPU is not planned"
+plan --hardware pipelines/hardware/8xa100-40.ini --set train.backend=cpu --set train.precision=fp32
+is "$? $(grep -c 'hardware file 8xa100-40 is of 8 x A100 40GB SXM4 (backend = cuda), the run.s train.backend is cpu' "$tmp/err")" "2 1" "nor a run for the CPU on GPUs"
+plan --hardware pipelines/hardware/8xa100-40.ini --set train.precision=fp32 --set train.stochastic_rounding=true
+is $? 2 "nor options that do not go together"
+"$ASSAY" plan --config pipelines/runs/demo-base-1.ini --set train.precision=bf16 --hardware pipelines/hardware/8xa100-40.ini --set train.backend=auto > "$tmp/out" 2>&1
+ok "small runs have hours and money with digits: $(sed -n 's/^\(time\|money\)  *\([0-9.]* [hU]\).*/\2/p' "$tmp/out" | tr '\n' ' ')" awk '/^time/ || /^money/ { n += $2 > 0 && $2 < 0.01 && $2 ~ /[1-9][0-9][0-9]$/ } END { exit n != 2 }' "$tmp/out"
 sed -e '/^price_source/d' -e '/^price_date/d' pipelines/hardware/8xa100-40.ini > "$tmp/unsourced.ini"
 plan --hardware "$tmp/unsourced.ini"
 is "$(sed -n 's/^money .* an hour \(([^)]*)\),.*/\1/p' "$tmp/out")" "(no source stated)" "a price without a source says so"
