@@ -221,7 +221,11 @@ static void facts(const struct field *f, bool again, struct buf *b)
     }
     if (f->min != 0 || f->max != 0) {
         bool low = f->min > -1e15, high = f->max >= f->min && f->max < 1e15;
-        if (low && high)
+        if (f->flags & FIELD_ABOVE) {
+            buf_printf(b, "%sabove %.15g", sep, f->min);
+            if (high)
+                buf_printf(b, ", up to %.15g", f->max);
+        } else if (low && high)
             buf_printf(b, "%s%.15g to %.15g", sep, f->min, f->max);
         else if (low)
             buf_printf(b, "%sat least %.15g", sep, f->min);

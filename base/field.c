@@ -47,17 +47,23 @@ static bool in_range(const struct field *f, double v)
 {
     if (f->min == 0 && f->max == 0)
         return true;
-    return v >= f->min && (f->max < f->min || v <= f->max);
+    bool low = f->flags & FIELD_ABOVE ? v > f->min : v >= f->min;
+    return low && (f->max < f->min || v <= f->max);
 }
 
-/* "a number from 0 to 1", "a whole number, at least 1"; bounds beyond 1e15 are not said. */
+/* "a number from 0 to 1", "a number above 0 and up to 1", "a whole number, at least 1"; bounds beyond
+ * 1e15 are not said. */
 static void want_number(const struct field *f, bool whole, struct buf *b)
 {
     bool low = f->min > -1e15, high = f->max >= f->min && f->max < 1e15;
     buf_addz(b, whole ? "a whole number" : "a number");
     if (f->min == 0 && f->max == 0)
         return;
-    if (low && high)
+    if (f->flags & FIELD_ABOVE) {
+        buf_printf(b, " above %.15g", f->min);
+        if (high)
+            buf_printf(b, " and up to %.15g", f->max);
+    } else if (low && high)
         buf_printf(b, " from %.15g to %.15g", f->min, f->max);
     else if (low)
         buf_printf(b, ", at least %.15g", f->min);

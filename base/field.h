@@ -43,6 +43,7 @@ enum field_flag {
     FIELD_POSITIONAL = 1, /* command line: taken in order without a name; STRS takes the rest */
     FIELD_VOLATILE = 2,   /* left out of keys and of "same bytes" (times, hosts, commits) */
     FIELD_HIDDEN = 4,     /* accepted, not in --help */
+    FIELD_ABOVE = 8,      /* of numbers: min itself is refused */
 };
 
 struct schema;
@@ -51,7 +52,7 @@ struct field {
     enum field_type type;
     size_t at;                  /* offsetof the member */
     const char *def;            /* default as text; NULL: required */
-    double min, max;            /* of numbers, inclusive; both 0: unchecked */
+    double min, max;            /* of numbers, inclusive but for FIELD_ABOVE; both 0: unchecked */
     const char *const *choices; /* ENUM: names, NULL-ended; I64: the one name of 0 */
     const struct schema *sub;   /* STRUCT, LIST */
     const char *help;           /* one line, with the unit */

@@ -58,7 +58,7 @@ static const struct field fields[] = {
     {"temperature", FIELD_F64, AT(temperature), "", -1, 100,
      .help = "0: the likeliest token; -1: not sent to a server"},
     {"top_k", FIELD_I64, AT(top_k), "", 0, 16777216, .help = "0: all"},
-    {"top_p", FIELD_F64, AT(top_p), "", 1e-6, 1, .help = "1: all"},
+    {"top_p", FIELD_F64, AT(top_p), "", 0, 1, .help = "1: all", .flags = FIELD_ABOVE},
     {"min_p", FIELD_F64, AT(min_p), "", 0, 1, .help = "checkpoints: 0: all"},
     {"repetition_penalty", FIELD_F64, AT(repetition_penalty), "", 0.01, 100,
      .help = "checkpoints: 1: none"},
@@ -177,6 +177,11 @@ static int check_read(const struct options *o, struct arena *a, struct err *e)
             return err_code(e, EXIT_USAGE, "--stop '': no text ends there; leave it out");
     if (o->shots_from.n && !o->shots)
         return err_code(e, EXIT_USAGE, "--shots-from is read with --shots only: say how many");
+    if (o->task == TASK_CHOICE && o->seed != FIELD_NONE_I64 && !o->shots)
+        return err_code(
+            e, EXIT_USAGE,
+            "--seed draws the shots of a choice task and there are none: give --shots, or "
+            "leave it out");
     return 0;
 }
 

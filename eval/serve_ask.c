@@ -224,7 +224,14 @@ static int take_anything(struct reader *r, const struct json *v)
 
 #define K(m) offsetof(struct serve_ask, m)
 #define R(m) offsetof(struct reader, m)
-enum shape { BY_FN, ASK_INT, ASK_REAL, ASK_BOOL, READER_INT };
+enum shape {
+    BY_FN,
+    ASK_INT,
+    ASK_REAL,
+    ASK_ABOVE /* min itself is refused */,
+    ASK_BOOL,
+    READER_INT
+};
 static const struct parameter {
     const char *name;
     enum where where;
@@ -239,7 +246,7 @@ static const struct parameter {
     {"max_tokens", IN_BOTH, ASK_INT, K(max_tokens), 0, 1 << 24, NULL},
     {"max_completion_tokens", IN_CHAT, READER_INT, R(new_max), 0, 1 << 24, NULL},
     {"temperature", IN_BOTH, ASK_REAL, K(rule.temperature), 0, 100, NULL},
-    {"top_p", IN_BOTH, ASK_REAL, K(rule.top_p), 1e-6, 1, NULL},
+    {"top_p", IN_BOTH, ASK_ABOVE, K(rule.top_p), 0, 1, NULL},
     {"top_k", IN_BOTH, ASK_INT, K(rule.top_k), -1, 1 << 24, NULL},
     {"min_p", IN_BOTH, ASK_REAL, K(rule.min_p), 0, 1, NULL},
     {"repetition_penalty", IN_BOTH, ASK_REAL, K(rule.repeat), 0.01, 100, NULL},
@@ -268,9 +275,11 @@ static const struct parameter {
 static int take_number(struct reader *r, const struct parameter *p, const struct json *v)
 {
     double x = json_num(v);
-    bool real = p->shape == ASK_REAL;
+    bool above = p->shape == ASK_ABOVE, real = p->shape == ASK_REAL || above;
     if (json_kind(v) != JSON_INT && !(real && json_kind(v) == JSON_REAL))
         return REFUSE(r, "%s is %s", p->name, real ? "a number" : "an integer");
+    if (above && !(x > p->min && x <= p->max))
+        return REFUSE(r, "%s is above %.15g and up to %.15g", p->name, p->min, p->max);
     if (!(x >= p->min && x <= p->max))
         return REFUSE(r, "%s is from %.15g to %.15g", p->name, p->min, p->max);
     char *base = p->shape == READER_INT ? (char *)r : (char *)r->k;

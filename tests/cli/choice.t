@@ -88,6 +88,8 @@ quiet choice copa "$tmp/copa.jsonl" "$tmp/s3c.msgpack" --shots 3 --seed 2
 ! cmp -s "$tmp/s3.msgpack" "$tmp/s3c.msgpack"
 result $? "another seed others"
 ok "an item is none of its own shots" test "$("$ASSAY" cat "$tmp/s3.items.msgpack" | perl -ne 'my ($i) = /"instruction":"((?:[^"\\]|\\.)*)"/; my ($c) = /"contexts":\["((?:[^"\\]|\\.)*)"\]/; my $k = () = $c =~ /\Q$i\E/g; $bad++ if $k != 1; END { print $bad + 0 }')" = 0
+fails 2 '[-][-]seed draws the shots of a choice task and there are none' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --seed 2
+result $? "a seed that draws nothing is refused"
 fails 1 'want more than 60 rows' choice copa "$tmp/copa.jsonl" "$tmp/x.msgpack" --shots 60
 result $? "more shots than rows are refused"
 

@@ -285,8 +285,8 @@ done
 ok "an empty stop string is refused" fails 2 "[-][-]stop '': no text ends there" "$ASSAY" eval --task instruct "${run[@]}" --items x --stop '' --out "$tmp/e/x.msgpack"
 for o in shots-from:x tokens:5 hardware:x; do unread instruct --${o%:*} ${o#*:}; done
 ok "--shots-from without --shots" fails 2 "read with --shots only" "$ASSAY" eval --task choice --model "$tmp/m" --shots-from x --out "$tmp/e/x.msgpack"
-ok "top_p 0 is no filter but a mistake" fails 2 "top-p.*from 1e-06 to 1" "$ASSAY" eval --task instruct "${run[@]}" --items x --top-p 0 --out "$tmp/e/x.msgpack"
-ok "for sample too" fails 2 "top-p.*from 1e-06 to 1" "$ASSAY" sample --model "$tmp/m" --prompt a --top-p 0
+ok "top_p 0 is no filter but a mistake" fails 2 "top-p.*a number above 0 and up to 1" "$ASSAY" eval --task instruct "${run[@]}" --items x --top-p 0 --out "$tmp/e/x.msgpack"
+ok "for sample too" fails 2 "top-p.*a number above 0 and up to 1" "$ASSAY" sample --model "$tmp/m" --prompt a --top-p 0
 ok "and in a run file" fails 2 "top_p" "$ASSAY" eval --task windows "${run[@]}" --set eval.top_p=0 --shards "$tmp/s" --out "$tmp/e/x.msgpack"
 ok "no --shards" fails 2 'needs --shards' "$ASSAY" eval --task windows "${run[@]}" --out "$tmp/e/x.msgpack"
 ok "an unknown task" fails 2 'windows' "$ASSAY" eval --task wnidows "${run[@]}" --out "$tmp/e/x.msgpack"

@@ -12,7 +12,7 @@ struct inner {
 struct options {
     bool flag, go;
     int64_t n, maybe;
-    double x, unset;
+    double x, unset, part;
     struct str out, note;
     int kind;
     struct strs in;
@@ -35,6 +35,8 @@ static const struct field fields[] = {
     {"max_docs", FIELD_I64, offsetof(struct options, n), "2000", 1, -1, .help = "documents"},
     {"maybe", FIELD_I64, offsetof(struct options, maybe), "", .help = "or not"},
     {"x", FIELD_F64, offsetof(struct options, x), "0.1", .help = "a number"},
+    {"part", FIELD_F64, offsetof(struct options, part), "1", 0, 1, .help = "some",
+     .flags = FIELD_ABOVE},
     {"unset", FIELD_F64, offsetof(struct options, unset), "", .help = "a number or none"},
     {"out", FIELD_STR, offsetof(struct options, out), NULL, .help = "where to write"},
     {"note", FIELD_STR, offsetof(struct options, note), "", .help = "any text"},
@@ -155,6 +157,10 @@ static void test_refusals(void)
     refused(&schema, "--max-docs|1.5",
             "\"--max-docs\" must be a whole number, at least 1, got \"1.5\" (documents)");
     refused(&schema, "--max-docs|", "--max-docs needs a value (documents)");
+    refused(&schema, "--part|0",
+            "\"--part\" must be a number above 0 and up to 1, got \"0\" (some)");
+    refused(&schema, "--part|1.5",
+            "\"--part\" must be a number above 0 and up to 1, got \"1.5\" (some)");
     refused(&schema, "--x|nan", "\"--x\" must be a number, got \"nan\" (a number)");
     refused(&schema, "--x=", "\"--x\" must be a number, got \"\" (a number)");
     refused(
@@ -256,7 +262,7 @@ static void test_canonical(void)
     o.stamp = STR_LIT("now");
     schema_canonical(&schema, &o, &b);
     CHECK_STR(b.p,
-              "flag = false\ngo = true\nmax_docs = 2000\nmaybe = \nx = 0.1\nunset = \n"
+              "flag = false\ngo = true\nmax_docs = 2000\nmaybe = \nx = 0.1\npart = 1\nunset = \n"
               "out = a\\x0aflag = true\nnote = c:\\x5cx\nkind = cosine\nin = \"p,q\"\nw = 0.5, 1\n"
               "ids = \ntrain.lr = 0.001\ntrain.batch_size = 8\nmany.0.lr = 0.25\n"
               "many.0.batch_size = 1\nmany.1.lr = 0.5\nmany.1.batch_size = 2\n",
