@@ -1,4 +1,4 @@
-/* http: many requests at once over libcurl's multi interface (the only includer of curl).
+/* http: many requests at once over libcurl's multi interface.
  *
  * One struct http is used by one thread. Requests are queued with http_send, http_poll moves them
  * and calls `done` once for each, before its connection is used again; done may send more. Bodies

@@ -52,7 +52,7 @@ my %contract = map { $_ => 1 } qw(trainer/backend.h trainer/comm.h trainer/rende
 my %registry = map { $_ => 1 } qw(trainer/backends.c trainer/comms.c);
 # Library, the only file (or folder) that may include it.
 my @doors = (
-    [qr{^curl/},                 qr{^base/http\.c$}],
+    [qr{^curl/},                 qr{^base/http_transfer\.h$}],
     [qr{^pcre2},                 qr{^base/regex\.c$}],
     [qr{^msgpack},               qr{^formats/record\.c$}],
     [qr{^jansson},               qr{^base/json\.c$}],
