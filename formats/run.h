@@ -165,6 +165,7 @@ struct hardware {
     double peak_tflops;          /* of one device, dense, in bf16 and fp16 */
     double peak_tf32, peak_fp32; /* the same for these; NaN: unknown */
     double bandwidth_gbs;        /* memory, of one device */
+    double matrix_share;         /* of the peak that products reach; NaN: a default that plan names */
     double price_hour;           /* of the whole machine; NaN: unknown */
     /* For `assay plan --scale`; NaN: a default that the plan names. */
     double link_gbs,

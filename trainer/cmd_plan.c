@@ -29,8 +29,9 @@ static const struct field fields[] = {
      .help =
          "assumed share of the peak, when no rate is given or measured; default: a roofline, or "
          "0.35 without bandwidth_gbs"},
-    {"matrix_share", FIELD_F64, AT(matrix_share), "0.7", 0.001, 1,
-     .help = "roofline: assumed share of the peak in matrix products"},
+    {"matrix_share", FIELD_F64, AT(matrix_share), "", 0.001, 1,
+     .help = "roofline: assumed share of the peak in matrix products; default: the hardware "
+             "file's, or 0.7"},
     {"memory_share", FIELD_F64, AT(memory_share), "0.85", 0.001, 1,
      .help = "roofline: assumed share of the memory's bandwidth in passes over it"},
     {"tokens_per_s", FIELD_F64, AT(tokens_per_s), "", 0.001, 1e15,

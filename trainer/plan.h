@@ -39,9 +39,9 @@ struct calibration plan_calibrate(const struct result *v, size_t n, const struct
 struct plan_options {
     const struct run *run;
     const struct hardware *hardware;
-    double utilisation; /* share of the peak, when no rate is given; NaN: by the roofline */
-    double matrix_share,
-        memory_share;    /* that products and passes over memory are assumed to reach */
+    double utilisation;  /* share of the peak, when no rate is given; NaN: by the roofline */
+    double matrix_share; /* of the peak, in products; NaN: the hardware file's, or a default */
+    double memory_share; /* that passes over memory are assumed to reach */
     double tokens_per_s; /* measured on the whole machine; NaN: none */
     double reserve_gib;  /* of a device, beside the planned buffers */
     int64_t devices;     /* to plan for; 0: one a rank, at most those of the machine */

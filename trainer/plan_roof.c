@@ -38,6 +38,21 @@ void plan_roof_bytes(const struct model_config *m, const struct train_config *c,
         params * (4 + 8 * (double)s->passes + 4 + share * (28 + (copy < 4 ? copy : 0)));
 }
 
+enum { ASSUMED = 70 }; /* per cent of the peak: what A100's products reach */
+
+static double matrix_share(const struct plan_options *o)
+{
+    if (!isnan(o->matrix_share))
+        return o->matrix_share;
+    return isnan(o->hardware->matrix_share) ? ASSUMED / 100.0 : o->hardware->matrix_share;
+}
+
+static const char *share_from(const struct plan_options *o)
+{
+    return isnan(o->matrix_share) && !isnan(o->hardware->matrix_share) ? "the hardware file's"
+                                                                       : "an assumed";
+}
+
 void plan_roof(struct plan_result *p, const struct plan_options *o)
 {
     const struct hardware *h = o->hardware;
@@ -51,7 +66,7 @@ void plan_roof(struct plan_result *p, const struct plan_options *o)
     plan_roof_bytes(&p->model, c, backend, &s, bytes);
     for (int i = 0; i < ROOFS; i++)
         r->bytes += bytes[i];
-    r->matrix = r->flops / (h->peak_tflops * 1e12 * o->matrix_share);
+    r->matrix = r->flops / (h->peak_tflops * 1e12 * matrix_share(o));
     r->memory = r->bytes / (h->bandwidth_gbs * 1e9 * o->memory_share);
     r->step = NAN;
     if (!isfinite(r->matrix + r->memory))
@@ -80,12 +95,12 @@ void plan_print_roof(const struct plan_result *p, const struct plan_options *o, 
     plan_roof_bytes(&p->model, &o->run->train,
                     str_eqz(o->run->train.backend, "cpu") ? "cpu" : "cuda", &s, bytes);
     fprintf(to,
-            "roofline     a step of %.1f ms: products %.1f ms (%.4g TFLOP at an assumed %.0f%% of "
+            "roofline     a step of %.1f ms: products %.1f ms (%.4g TFLOP at %s %.0f%% of "
             "%.4g TFLOP/s)\n             + memory %.1f ms (%.4g GB at an assumed %.0f%% of %.4g "
             "GB/s) + sums over devices %.1f ms not hidden\n             of the bytes:",
-            r->step * 1e3, r->matrix * 1e3, r->flops / 1e12, o->matrix_share * 100, h->peak_tflops,
-            r->memory * 1e3, r->bytes / 1e9, o->memory_share * 100, h->bandwidth_gbs,
-            r->exposed * 1e3);
+            r->step * 1e3, r->matrix * 1e3, r->flops / 1e12, share_from(o), matrix_share(o) * 100,
+            h->peak_tflops, r->memory * 1e3, r->bytes / 1e9, o->memory_share * 100,
+            h->bandwidth_gbs, r->exposed * 1e3);
     for (int i = 0; i < ROOFS; i++)
         fprintf(to, "%s %s %.0f%%", i ? "," : "", roof_names[i], 100 * bytes[i] / r->bytes);
     fputc('\n', to);

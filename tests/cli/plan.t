@@ -23,6 +23,14 @@ step() { plan --hardware pipelines/hardware/8xa100-80.ini --set model.tied=true 
     --set train.batch=512 --set model.layers="$1" --set model.heads="$2" --set model.width="$3" && sed -n 's/^roofline .* a step of \([0-9.]*\) ms.*/\1/p' "$tmp/out"; }
 steps="$(step 12 12 768) $(step 24 16 1024) $(step 36 20 1280)"
 ok "the roofline is within a tenth of three published steps: $steps ms" awk -v s="$steps" 'BEGIN { split(s, v); exit !(v[1]/300 > .9 && v[1]/300 < 1.1 && v[2]/820 > .9 && v[2]/820 < 1.1 && v[3]/1700 > .9 && v[3]/1700 < 1.1) }'
+h100() { plan --hardware pipelines/hardware/8xh100-80.ini --set model.tied=true --set model.qkv_bias=true --set model.dropout=0 --set train.precision=bf16 --set train.zero=1 \
+    --set train.batch="$1" --set model.layers="$2" --set model.heads="$3" --set model.width="$4" && sed -n 's/^roofline .* a step of \([0-9.]*\) ms.*/\1/p' "$tmp/out"; }
+steps="$(h100 512 12 12 768) $(h100 1024 48 25 1600)" # published: 124M 140.2 ms, 1,558M 2.8 s
+ok "and of two on 8 H100: $steps ms" awk -v s="$steps" 'BEGIN { split(s, v); exit !(v[1]/140.2 > .9 && v[1]/140.2 < 1.1 && v[2]/2804 > .9 && v[2]/2804 < 1.1) }'
+is "$(grep -c "TFLOP at the hardware file's 50% of 989" "$tmp/out")" 1 "by the share that the hardware file states"
+plan --hardware pipelines/hardware/8xh100-80.ini --matrix-share 0.6
+is "$(grep -c 'TFLOP at an assumed 60% of 989' "$tmp/out")" 1 "which an option overrides"
+step 36 20 1280 >"$tmp/step" # again, for what it printed
 parts=$(tr '\n' ' ' < "$tmp/out" | sed 's/.*a step of \([0-9.]*\) ms: products \([0-9.]*\) ms (\([0-9.]*\) TFLOP at an assumed 70% of 312 TFLOP.s) *+ memory \([0-9.]*\) ms (\([0-9.]*\) GB at an assumed 85% of 2000 GB.s) + sums over devices \([0-9.]*\) ms.*/\1 \2 \3 \4 \5 \6/')
 ok "and is the sum of its parts, each of what is printed: $parts" awk -v s="$parts" 'function near(a, b) { return a / b > .999 && a / b < 1.001 }
     BEGIN { n = split(s, v); exit !(n == 6 && near(v[1], v[2] + v[4] + v[6]) && near(v[2], v[3] / 312 / .7 * 1e3) && near(v[4], v[5] / 2000 / .85 * 1e3)) }'
