@@ -19,7 +19,7 @@
 #include "trainer/object.h"
 
 struct opt {
-    struct str judge, dir, price, config, hardware;
+    struct str judge, dir, price, config, hardware, data;
     struct strs set;
     double temperature;
 };
@@ -56,6 +56,11 @@ static const struct field fields[] = {
      .at = offsetof(struct opt, hardware),
      .def = "",
      .help = "with --config: hardware file that must be readable"},
+    {.name = "data",
+     .type = FIELD_STR,
+     .at = offsetof(struct opt, data),
+     .def = "",
+     .help = "with --config: the folder that $DATA stands for; rows of tasks must be in it"},
     {.name = "set",
      .type = FIELD_STRS,
      .at = offsetof(struct opt, set),
@@ -203,7 +208,7 @@ static int check_run(const struct opt *o, struct arena *a, struct err *e)
     const char *backend;
     if (run_load(&r, str_dup(a, o->config), o->set, a, e) ||
         (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e)) ||
-        starts_here(&r, &backend, e))
+        starts_here(&r, &backend, e) || tasks_here(&r, str_dup(a, o->data), a, e))
         return -1;
     if (!r.model.from.n)
         printf("%-12s trains on %s in %s\n", "run", backend, precision_names[r.train.precision]);

@@ -9,6 +9,9 @@
 
 /* Opens the run's backend and asks it for the run's precisions. *backend (may be NULL): its name. */
 int starts_here(const struct run *r, const char **backend, struct err *e);
+/* Are the tasks and rows of [eval] tasks there that lie behind $DATA? data: that folder, NULL or "" if
+ * nobody said. Others are looked at when the run's rules are written. */
+int tasks_here(const struct run *r, const char *data, struct arena *a, struct err *e);
 /* Whether the answer for one run is that for the other. */
 bool starts_alike(const struct run *a, const struct run *b);
 

@@ -49,6 +49,12 @@ for bad in "capo=$tmp/data/rows.jsonl;task .capo.: neither a task file nor a tas
     ok "before anything runs it says: ${bad#*;}" grep -q "${bad#*;}" "$tmp/log"
     ok "and nothing ran" [ ! -e "$tmp/runs/typo/pretrain" ]
 done
+printf 'include = tiny.ini\n[eval]\ntasks = copa=$DATA/none.jsonl\n' > "$tmp/files/behind.ini"
+go RUN=behind DATA="$tmp/data"
+ok "also of rows behind \$DATA" grep -q "the rows of copa, $tmp/data/none.jsonl, are not there; put them there, or name another folder with DATA=folder" "$tmp/log"
+go RUN=behind DATA=
+ok "and where nobody said where that is" grep -q 'none.jsonl lies outside the tree; say where with DATA=folder' "$tmp/log"
+ok "nothing ran" [ ! -e "$tmp/runs/behind/pretrain" ]
 printf '[task]\nprompt = {query}\nchoices = {choices}\n' > "$tmp/data/open.ini"
 printf 'include = tiny.ini\n[eval]\ntasks = %s/data/open.ini=%s/data/rows.jsonl\n' "$tmp" "$tmp" > "$tmp/files/open.ini"
 go RUN=open
