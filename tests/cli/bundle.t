@@ -76,7 +76,9 @@ is $? 0 "$(tail -1 "$tmp/smoke")"
 is $? 0 "$(tail -1 "$tmp/smoke")"
 ok "its memory has a unit" grep -q 'memory [0-9.]* MiB,' "$tmp/smoke"
 (CUEMU_DEVICES=0 DEVICES=1 SIZE=tiny bash "$box/tests/gpu/smoke.sh") >"$tmp/smoke" 2>&1
-is $? 1 "without a device it fails"
+is "$? $(grep -c . "$tmp/smoke")" "1 1" "without a device it fails, in one line"
+(DEVICES=x SIZE=tiny bash "$box/tests/gpu/smoke.sh") >"$tmp/smoke2" 2>&1
+is "$? $(cat "$tmp/smoke2")" "1 gpu-smoke: FAILED: DEVICES=x is no number of GPUs" "DEVICES=x is refused in words"
 ok "and says why" grep -q 'FAILED: cuda .*no device' "$tmp/smoke"
 
 check() { EMULATED=1 DEVICES=1 CHECK_PRIMITIVES=$ASSAY_LIBDIR/primitives OUT=$tmp/out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>"$tmp/err"; }
@@ -92,6 +94,24 @@ head -c 100 /dev/zero >"$tmp/wrong/words"
 EMULATED=1 CHECK_WORDS=$tmp/wrong/words PARTS="device primitives" CHECK_PRIMITIVES=$ASSAY_LIBDIR/primitives OUT=$tmp/out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>&1
 is $? 1 "a primitive that differs fails the check"
 is "$(says)" "device:ok primitives:failed" "and stands in the report"
+# compute-sanitizer: which tools looked at it is said, and none that did not counts.
+printf '#!/bin/sh\ncase $2 in %%s) sleep 60;; %%s) echo "not supported"; exit 1;; esac\n' >"$tmp/sanitizer"
+with() { # PATTERN of tools that hang, of those that do not run
+    sed "s/%s/$1/; s/%s/$2/" "$tmp/sanitizer" >"$tmp/san"
+    chmod +x "$tmp/san"
+    EMULATED=1 SANITIZER=$tmp/san PARTS="device sanitizer" LIMIT=${3:-30} OUT=$tmp/out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>"$tmp/err"
+}
+with none none
+is "$? $(grep -c '^sanitizer *ok .*two steps: memcheck racecheck synccheck initcheck$' "$tmp/table")" "0 1" "four tools that end are ok" || sed 's/^/# /' "$tmp/table"
+with none initcheck
+is "$(grep -c '^sanitizer *partial .*two steps: memcheck racecheck synccheck; not initcheck(does not run here' "$tmp/table") $(grep -c '1 partial' "$tmp/err")" "1 1" "one that does not run makes it partial" || sed 's/^/# /' "$tmp/table"
+with '*check' none 19
+is "$(grep -c '^sanitizer *skipped .*no tool ended: memcheck(out of time) racecheck(not begun: no time left)' "$tmp/table")" 1 "where none ended it is skipped, and each is named" || sed 's/^/# /' "$tmp/table"
+: >"$tmp/file"
+for out in /proc/none "$tmp/file"; do
+    EMULATED=1 OUT=$out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>&1
+    is "$? $(cat "$tmp/table")" "2 gpu-check: $out is no folder that can be written to: set OUT=folder" "a report that cannot be written, $out, is refused at once"
+done
 # Killed in the middle: what was found is told, what ran and what did not begin is named, nothing runs on.
 printf '#!/bin/sh\n[ "$1" = train ] || exec "%s" "$@"\nsleep 321\n' "$box/assay" >"$tmp/stuck"
 chmod +x "$tmp/stuck"
@@ -104,7 +124,7 @@ done
 kill "$(pgrep -f "$box/tests/gpu/check.sh" | head -1)"
 wait $!
 is "$? $(says)" "1 device:ok train:failed generate:skipped" "a check that is ended still tells all it knows"
-ok "and leaves nothing running" bash -c '[ -n "$1" ] && ! kill -0 "$1" 2>/dev/null' _ "$stuck"
+ok "and leaves nothing running" bash -c '[ -n "$1" ] || exit 1; for _ in $(seq 50); do kill -0 "$1" 2>/dev/null || exit 0; sleep 0.1; done; exit 1' _ "$stuck"
 CUEMU_DEVICES=0 check
 is "$? $(says | cut -d' ' -f1,2)" "1 device:failed primitives:skipped" "without a device nothing is claimed"
 ok "and the shell complains of no file" bash -c '! grep "line [0-9]*:" "$1"' _ "$tmp/err"

@@ -9,6 +9,7 @@
 # still runs is killed, and the table and the file say so. What a part has found is not lost to another.
 #
 #   OUT=folder   PARTS="primitives ops ..."   LIMIT=350 (seconds for all)   PRECISION=bf16
+#   SANITIZER=program instead of the compute-sanitizer that is found
 #   EMULATED=1 with ASSAY_LIBDIR and CHECK_PRIMITIVES: tiny sizes on the emulator, to test this script.
 set -u
 export LC_ALL=C
@@ -20,15 +21,17 @@ LIMIT=${LIMIT:-350}
 EMULATED=${EMULATED:-}
 # What is ours first: nobody knows how long another's compiler takes.
 PARTS=${PARTS:-device primitives ops train generate resume torch sanitizer}
-mkdir -p "$OUT"
-OUT=$(cd "$OUT" && pwd)
+{ mkdir -p "$OUT" && OUT=$(cd "$OUT" && pwd) && [ -w "$OUT" ]; } 2>/dev/null ||
+    { echo "gpu-check: $OUT is no folder that can be written to: set OUT=folder" >&2; exit 2; }
+[[ $LIMIT =~ ^[1-9][0-9]*$ ]] || { echo "gpu-check: LIMIT=$LIMIT is no number of seconds" >&2; exit 2; }
 tmp=$(mktemp -d)
 : >"$tmp/rows" # part|state|seconds|what it says
 : >"$tmp/figures"
 : >"$tmp/device" # what opened: nothing yet
 
 # ---- the report ----
-left() { echo $((LIMIT - SECONDS)); }
+kept=0 # seconds that the parts before the sanitizer leave to it
+left() { echo $((LIMIT - SECONDS - kept)); }
 row() { # part state seconds detail
     printf '%s|%s|%s|%s\n' "$1" "$2" "$3" "$(tr '|\n\t"\\' "/   '/" <<<"$4" | tr -cd '[:print:]' | sed 's/ *$//')" >>"$tmp/rows"
     printf '  %-12s %-8s %4s s  %s\n' "$1" "$2" "$3" "$4" >&2
@@ -217,24 +220,30 @@ part_resume() {
         row resume failed $((SECONDS - t)) "$(grep -m1 FAILED "$tmp/out" || why $rc)"
 }
 
+sanitizer() { # where the program is
+    [ -z "${SANITIZER:-}" ] || { echo "$SANITIZER"; return; }
+    [ -n "$EMULATED" ] || command -v compute-sanitizer ||
+        ls /usr/local/cuda*/bin/compute-sanitizer "${CUDA_HOME:-/none}/bin/compute-sanitizer" 2>/dev/null | head -1
+}
+
+# ok: all four tools looked at it; partial: some did; the others are named with the reason.
 part_sanitizer() {
-    local tool rc done='' own
-    [ -z "$EMULATED" ] || { skip sanitizer "the emulator is no device"; return; }
-    local program
-    program=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer "${CUDA_HOME:-/none}/bin/compute-sanitizer" 2>/dev/null | head -1)
+    local tool rc done='' not='' own program n=4
+    program=$(sanitizer)
+    [ -z "$EMULATED" ] || [ -n "$program" ] || { skip sanitizer "the emulator is no device"; return; }
     [ -n "$program" ] || { skip sanitizer "compute-sanitizer is not here"; return; }
     mkdir -p "$tmp/few"
     shard "$tmp/few/made_train_000000.bin" 3000 256 2
     config "$tmp/few.ini" 2 2 128 160 256 2 2 0 # three tiles of attention, the last of them not full
     for tool in memcheck racecheck synccheck initcheck; do
-        [ "$(left)" -gt 15 ] || break
+        [ "$(left)" -gt 15 ] || { not="$not $tool(not begun: no time left)"; continue; }
         # What the library's own kernels do in shared memory and with their workspace is not looked at: only
         # memcheck has them. Calls that fail are reported by the calls themselves.
         [ $tool = memcheck ] && own=separate || own=own
         rm -rf "$tmp/few-out"
-        within 45 env ASSAY_CUDA_TUNE=$own "$program" --tool $tool --report-api-errors no --error-exitcode 9 \
+        within $(($(left) / n)) env ASSAY_CUDA_TUNE=$own "$program" --tool $tool --report-api-errors no --error-exitcode 9 \
             "$ASSAY" train --quiet --config "$tmp/few.ini" --shards "$tmp/few" --out "$tmp/few-out"
-        rc=$?
+        rc=$? n=$((n - 1))
         if [ $rc = 9 ] || { [ $rc != 0 ] && [ $rc -lt 124 ] && ! grep -q 'not supported\|No such option\|unrecognised' "$tmp/out"; }; then
             cp "$tmp/out" "$OUT/$tool.log"
             row sanitizer failed $((SECONDS - t)) "$tool: $(grep '=========' "$tmp/out" | grep -m1 -v 'COMPUTE-SANITIZER'); more in $OUT/$tool.log"
@@ -242,18 +251,27 @@ part_sanitizer() {
         fi
         if [ $rc != 0 ] && [ $rc -lt 124 ]; then
             cp "$tmp/out" "$OUT/$tool.log"
-            done="$done $tool(does not run here)"
+            not="$not $tool(does not run here, $OUT/$tool.log)"
             continue
         fi
-        [ $rc = 0 ] && done="$done $tool" || done="$done $tool(out of time)"
+        [ $rc = 0 ] && done="$done $tool" || not="$not $tool(out of time)"
     done
-    [ -n "$done" ] && row sanitizer ok $((SECONDS - t)) "two steps:$done" || skip sanitizer "no time left"
+    figure sanitizer_tools "$(wc -w <<<"$done")"
+    if [ -z "$not" ]; then
+        row sanitizer ok $((SECONDS - t)) "two steps:$done"
+    elif [ -n "$done" ]; then
+        row sanitizer partial $((SECONDS - t)) "two steps:$done; not$not"
+    else
+        row sanitizer skipped $((SECONDS - t)) "no tool ended:$not"
+    fi
 }
 
 run_parts() {
     local part
+    [[ " $PARTS " != *" sanitizer "* ]] || [ -z "$(sanitizer)" ] || kept=$((LIMIT / 5))
     for part in $PARTS; do
         t=$SECONDS
+        [ "$part" != sanitizer ] || kept=0
         echo "$part $t" >"$tmp/part"
         if [ "$(left)" -le 0 ]; then
             skip "$part" "no time left"
@@ -293,7 +311,7 @@ report() {
         printf '  }\n}\n'
     } >"$OUT/gpu-check.json"
     awk -F'|' '{ printf "%-12s %-8s %5s s  %s\n", $1, $2, $3, $4 }' "$tmp/rows"
-    echo "gpu-check: $bad failed, $(grep -c '|skipped|' "$tmp/rows") skipped, $SECONDS s; $OUT/gpu-check.json" >&2
+    echo "gpu-check: $bad failed, $(grep -c '|skipped|' "$tmp/rows") skipped, $(grep -c '|partial|' "$tmp/rows") partial, $SECONDS s; $OUT/gpu-check.json" >&2
     [ "$bad" = 0 ]
 }
 

@@ -26,10 +26,13 @@ count() { # the GPUs that a run would use
     echo "$n"
 }
 devices=${DEVICES:-$(count)}
+[[ $devices =~ ^[0-9]+$ ]] || fail "DEVICES=$devices is no number of GPUs"
 [ "${devices:-0}" -ge 1 ] || fail "no GPU is here (nvidia-smi and /dev/nvidia* show none)"
 "$ASSAY" doctor >"$tmp/log" 2>&1
-grep -q '^cuda .*CUDA [0-9]' "$tmp/log" || fail "$(grep '^cuda' "$tmp/log" || echo 'the cuda backend does not open')"
-grep '^cuda' "$tmp/log"
+said=$(grep '^cuda' "$tmp/log")
+: >"$tmp/log" # doctor's other lines are of other things
+grep -q '^cuda .*CUDA [0-9]' <<<"$said" || fail "${said:-the cuda backend does not open}"
+echo "$said"
 
 if [ "${SIZE:-}" = tiny ]; then
     docs=60 layers=1 heads=2 width=32 context=32 each=2
