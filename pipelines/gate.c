@@ -7,11 +7,8 @@
 #include <string.h>
 
 #include "pipelines/compare.h"
-#include "pipelines/runs_table.h"
 
 enum { FEWEST_DF = 4 }; /* below, a seed sd is known within a factor of 3 or worse */
-
-const char *const gate_outcome_names[] = {"pass", "fail", "undecided", NULL};
 
 static const struct compared_metric *metric_of(const struct comparison *c,
                                                const struct gate_rule *r)
@@ -24,17 +21,6 @@ static const struct compared_metric *metric_of(const struct comparison *c,
 }
 
 /* ---- deciding ----------------------------------------------------------------------------------- */
-
-/* A number with as many digits as its neighbours need. */
-static const char *show(struct arena *a, double v)
-{
-    return isnan(v) ? "unknown" : arena_printf(a, "%+.4g", v);
-}
-
-static double limit_of(const struct gate_check *k)
-{
-    return k->rule->kind == GATE_MARGIN ? k->margin : 0;
-}
 
 /* 1 - alpha in per cent; many looks need more digits than four, and never say 100%. */
 static const char *level_text(double alpha, struct arena *a)
@@ -51,25 +37,26 @@ static const char *level_text(double alpha, struct arena *a)
 /* Outcome and sentence from the bounds. */
 static void decide(struct gate_check *k, struct arena *a)
 {
-    double limit = limit_of(k);
+    double limit = gate_limit(k);
     bool margin = k->rule->kind == GATE_MARGIN;
     const char *level = level_text(k->alpha, a);
     if (k->lo > limit) {
         k->outcome = GATE_FAIL;
-        k->why = arena_printf(a, "worse by %s, at least %s with %s", show(a, k->worsening),
-                              show(a, k->lo), level);
+        k->why = arena_printf(a, "worse by %s, at least %s with %s", gate_number(a, k->worsening),
+                              gate_number(a, k->lo), level);
     } else if (!margin) {
         k->outcome = GATE_PASS;
         k->why = arena_printf(a, "not shown to be worse: %s, at least %s with %s",
-                              show(a, k->worsening), show(a, k->lo), level);
+                              gate_number(a, k->worsening), gate_number(a, k->lo), level);
     } else if (k->hi < limit) {
         k->outcome = GATE_PASS;
-        k->why = arena_printf(a, "worse by at most %s with %s, the margin is %s", show(a, k->hi),
-                              level, show(a, limit));
+        k->why = arena_printf(a, "worse by at most %s with %s, the margin is %s",
+                              gate_number(a, k->hi), level, gate_number(a, limit));
     } else {
         k->outcome = GATE_UNDECIDED;
         k->why = arena_printf(a, "between %s and %s with %s each, the margin %s lies within",
-                              show(a, k->lo), show(a, k->hi), level, show(a, limit));
+                              gate_number(a, k->lo), gate_number(a, k->hi), level,
+                              gate_number(a, limit));
     }
 }
 
@@ -98,13 +85,13 @@ static void bounds(struct gate_check *k, const struct estimate *x, double worse)
  * stays what it is. More of them also know the spread better: degrees of freedom grow with them. */
 static double items_needed(const struct gate_check *k, const struct estimate *x)
 {
-    double gap = fabs(k->worsening - limit_of(k)) / x->se, n = (double)k->n;
+    double gap = fabs(k->worsening - gate_limit(k)) / x->se, n = (double)k->n;
     return stats_units_needed(gap, n, (double)x->clusters / n, -1, k->alpha);
 }
 
 static double seeds_needed(const struct gate_check *k, const struct recipe *x)
 {
-    double gap = fabs(k->worsening - limit_of(k)) / x->est.se;
+    double gap = fabs(k->worsening - gate_limit(k)) / x->est.se;
     double even = 2 / (1 / (double)x->seeds + 1 / (double)x->base_seeds); /* arms of one size */
     return stats_units_needed(gap, even, 2, -2, k->alpha);
 }
@@ -132,7 +119,7 @@ static void all_equal(struct gate_check *k, const struct delta *d, struct arena 
     decide(k, a);
     k->why = arena_printf(a, "the same on every item; %s", k->why);
     if (k->outcome == GATE_UNDECIDED) {
-        double clusters = log(k->alpha) / log1p(-fmin(limit_of(k), 1));
+        double clusters = log(k->alpha) / log1p(-fmin(gate_limit(k), 1));
         say_needed(k, ceil((double)k->n * clusters / (double)d->est.clusters), "items", a);
     }
 }
@@ -182,7 +169,8 @@ static void check_worst(struct gate_check *k, const struct delta *d, struct aren
     k->needed = 0;
     undecided_at_worst(
         k, lacking,
-        arena_printf(a, "with them at their worst (%s): %s", show(a, w.worsening), w.why), a);
+        arena_printf(a, "with them at their worst (%s): %s", gate_number(a, w.worsening), w.why),
+        a);
 }
 
 static void check_items(struct gate_check *k, const struct comparison *c, const struct delta *d,
@@ -392,74 +380,4 @@ void gate_release(struct gate *g)
 {
     arena_release(&g->arena);
     *g = (struct gate){0};
-}
-
-/* ---- printing ----------------------------------------------------------------------------------- */
-
-static void print_baseline(const struct gate *g, enum table_format f, struct buf *out)
-{
-    bool items = false, seeds = false;
-    for (size_t i = 0; i < g->n; i++)
-        *(g->v[i].rule->over == GATE_SEEDS ? &seeds : &items) = true;
-    if (items)
-        buf_printf(out, "against %.*s", STR_ARG(g->baseline.v[0]));
-    for (size_t i = 0; seeds && i < g->baseline.n; i++)
-        buf_printf(out, "%s%.*s",
-                   i       ? ", "
-                   : items ? "; over seeds against "
-                           : "against ",
-                   STR_ARG(g->baseline.v[i]));
-    if (!seeds && g->baseline.n > 1)
-        buf_printf(out, " alone: over items the first baseline counts, the other %zu do%s not",
-                   g->baseline.n - 1, g->baseline.n == 2 ? "es" : "");
-    buf_addz(out, f == TABLE_MD ? "\n\n" : "\n");
-}
-
-void gate_print(const struct gate *g, enum table_format f, struct buf *out)
-{
-    struct arena a = {0};
-    struct table t;
-    static const char *const head[] = {"gate",   "candidate", "rule", "worsening",
-                                       "bounds", "limit",     "why"};
-    if (f != TABLE_CSV)
-        print_baseline(g, f, out);
-    table_begin(&t, 7, "lllrlrl");
-    table_row(&t, head);
-    for (size_t i = 0; i < g->n; i++) {
-        const struct gate_check *k = &g->v[i];
-        const char *cells[] = {
-            gate_outcome_names[k->outcome],
-            show_str(&a, k->candidate),
-            show_str(&a, k->rule->text),
-            isnan(k->worsening) ? "-" : show(&a, k->worsening),
-            isnan(k->lo) ? "-" : arena_printf(&a, "[%s, %s]", show(&a, k->lo), show(&a, k->hi)),
-            show(&a, limit_of(k)),
-            k->why};
-        table_row(&t, cells);
-    }
-    table_write(&t, f, "", out);
-    table_release(&t);
-    arena_release(&a);
-}
-
-struct json *gate_json(const struct gate *g)
-{
-    struct json *o = json_arr();
-    for (size_t i = 0; i < g->n; i++) {
-        const struct gate_check *k = &g->v[i];
-        struct json *j = json_obj();
-        json_put(j, "gate", json_of_z(gate_outcome_names[k->outcome]));
-        json_put(j, "candidate", json_of_str(k->candidate));
-        json_put(j, "rule", json_of_str(k->rule->text));
-        json_put(j, "worsening", json_of_num(k->worsening));
-        json_put(j, "lo", json_of_num(k->lo));
-        json_put(j, "hi", json_of_num(k->hi));
-        json_put(j, "limit", json_of_num(limit_of(k)));
-        json_put(j, "alpha", json_of_num(k->alpha));
-        json_put(j, "n", json_of_int(k->n));
-        json_put(j, "needed", k->needed ? json_of_int(k->needed) : json_of_null());
-        json_put(j, "why", json_of_z(k->why));
-        json_push(o, j);
-    }
-    return o;
 }

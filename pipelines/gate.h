@@ -61,6 +61,10 @@ int gate_run(struct gate *g, const struct gate_rule *rules, size_t nrules,
              size_t ncandidates, int64_t looks, struct err *e);
 void gate_release(struct gate *g);
 
+/* Above it is worse: the margin, or 0. */
+double gate_limit(const struct gate_check *k);
+/* A number as its sentences show it, with a sign. */
+const char *gate_number(struct arena *a, double v);
 void gate_print(const struct gate *g, enum table_format f, struct buf *out);
 struct json *gate_json(const struct gate *g);
 

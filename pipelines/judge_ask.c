@@ -1,4 +1,5 @@
-/* judge_ask: see pipelines/judge_ask.h. Opening and answers are in judge_open.c. */
+/* judge_ask: see pipelines/judge_ask.h. Opening and answers are in judge_open.c, the journal is in
+ * judge_journal.c, what is said at the end in judge_sum.c. */
 #include "pipelines/judge_ask.h"
 
 #include <math.h>
@@ -7,12 +8,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
-#include "formats/index.h"
 #include "formats/verdict.h"
+#include "pipelines/judge_journal.h"
 
-#define SYNC_EVERY 0.1
-enum { TEXT_MAX = 4096, TRY_SEEDS = 1000, IN_VAIN = 8 };
+enum { TRY_SEEDS = 1000, IN_VAIN = 8 };
 
 size_t judge_values(const struct judge_asker *g, const struct judge_ask *q)
 {
@@ -43,136 +42,6 @@ void judge_questions(const struct judge_asker *g, int32_t item, int32_t repeat, 
                      size_t *n)
 {
     judge_about(g->store, g->pass ? 0 : (size_t)repeat, (size_t)item, first, n);
-}
-
-/* ---- the journal ---------------------------------------------------------------------------- */
-
-/* Values that are missing are taken over; all there: decided. */
-static void take_over(struct judge_asker *g, struct judge_ask *q, const struct verdict_record *r)
-{
-    size_t n = judge_values(g, q), have = 0;
-    if (q->state == ASK_DECIDED || r->value.n != n)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        if (isnan(q->value[i]))
-            q->value[i] = r->value.v[i];
-        have += !isnan(q->value[i]);
-    }
-    if (have == n) {
-        g->kept++;
-        q->state = ASK_DECIDED;
-        q->outcome = OUTCOME_SCORED;
-        q->detail = judge_store_text(g->store, r->detail);
-        q->served = judge_store_name(g->store, r->judge);
-    }
-    judge_put(g->store, q);
-}
-
-/* The question with this key; false: none. The index of keys is made when the first is looked up. */
-static bool find_key(const struct judge_asker *g, struct spool_index *keys, struct str key,
-                     struct judge_ask *q)
-{
-    uint64_t probe = 0, no;
-    for (size_t i = keys->n; i < g->store->asks; i++) {
-        judge_get(g->store, i, q);
-        spool_index_add(keys, hash64(q->key, strlen(q->key), 0), i);
-    }
-    while (spool_index_next(keys, hash64(key.p, key.n, 0), &probe, &no)) {
-        judge_get(g->store, no, q);
-        if (str_eqz(key, q->key))
-            return true;
-    }
-    return false;
-}
-
-static int read_journal(struct judge_asker *g, const char *path, struct err *e)
-{
-    struct spool_index keys = {0};
-    struct arena each = {0};
-    struct verdict_record r;
-    struct judge_ask q;
-    int rc;
-    struct records *in = records_open(path, &verdict_schema, RECORD_READ, e);
-    if (!in)
-        return -1;
-    while ((rc = records_next(in, &r, &each, e)) == 1) {
-        if (find_key(g, &keys, r.key, &q))
-            take_over(g, &q, &r);
-        arena_release(&each);
-    }
-    if (rc == 0 && (spool_check(&keys.slots, e) || judge_store_check(g->store, e)))
-        rc = -1;
-    spool_index_release(&keys);
-    arena_release(&each);
-    if (rc < 0) {
-        records_abort(in);
-        return -1;
-    }
-    return records_close(in, e);
-}
-
-static struct str clip(struct str s)
-{
-    if (s.n > TEXT_MAX) {
-        s.n = TEXT_MAX;
-        while (s.n && ((unsigned char)s.p[s.n] & 0xC0) == 0x80)
-            s.n--;
-    }
-    return s;
-}
-
-/* Who gave this answer to this item. */
-static void put_names(const struct judge_asker *g, int32_t item, int32_t rep, struct buf *out)
-{
-    size_t from = out->n;
-    for (int32_t k = 0; k < (int32_t)g->entrants; k++)
-        if (judge_rep(g, item, k) == rep)
-            buf_printf(out, "%s%.*s", out->n > from ? "," : "", STR_ARG(g->entrant[k].name));
-}
-
-static int record(struct judge_asker *g, const struct judge_live *l, const double *value,
-                  int outcome, struct str detail, const struct response *r, struct err *e)
-{
-    const struct judge_ask *q = &l->q;
-    struct str shown[JUDGE_MOST];
-    struct buf names = {0};
-    size_t from[JUDGE_MOST + 1] = {0};
-    for (int32_t i = 0; i < q->n; i++) {
-        put_names(g, q->item, q->who[i], &names);
-        from[i + 1] = names.n;
-    }
-    for (int32_t i = 0; i < q->n; i++)
-        shown[i] = (struct str){names.p + from[i], from[i + 1] - from[i]};
-    struct verdict_record v = {
-        .item = l->view.it.id,
-        .protocol = str_z(judge_protocol_names[g->prompt.protocol]),
-        .key = str_z(q->key),
-        .judge = r->finish == FINISH_ERROR ? (struct str){0} : r->model, /* else nobody served */
-        .shown = {shown, (size_t)q->n},
-        .value = {(double *)value, judge_values(g, q)},
-        .outcome = outcome,
-        .detail = detail,
-        .text = clip(r->text),
-        .repeat = q->repeat,
-        .pass = g->pass ? q->repeat : 0,
-        .tokens_in = r->tokens_in,
-        .tokens_out = r->tokens_out,
-        .ms = r->ms,
-    };
-    int rc = records_append(g->journal, &v, e);
-    buf_release(&names);
-    if (rc)
-        return -1;
-    g->model.idle_due = g->clock->now(g->clock) - g->synced >= SYNC_EVERY;
-    return 0;
-}
-
-/* Not where a verdict is recorded: others may have come with it, and a sync takes milliseconds. */
-static int sync_journal(void *ctx, struct err *e)
-{
-    struct judge_asker *g = ctx;
-    g->synced = g->clock->now(g->clock);
-    return records_sync(g->journal, e);
 }
 
 /* ---- caps ----------------------------------------------------------------------------------- */
@@ -364,7 +233,7 @@ static int got_answer(void *ctx, const struct request *out, const struct respons
     struct str detail;
     size_t n = judge_values(g, q), have = 0;
     int outcome = judge_verdict(&g->prompt, g->structured, r, (size_t)q->n, value, &detail, &each);
-    int rc = record(g, l, value, outcome, detail, r, e);
+    int rc = judge_journal_add(g, l, value, outcome, detail, r, e);
     count_cost(g, l, r);
     for (size_t i = 0; i < n; i++) {
         if (isnan(q->value[i])) /* what was there already stays */
@@ -451,7 +320,7 @@ static void say_plan(struct judge_asker *g)
 
 int judge_dry(struct judge_asker *g, const char *journal, struct err *e)
 {
-    if (file_exists(journal) && read_journal(g, journal, e))
+    if (file_exists(journal) && judge_journal_read(g, journal, e))
         return -1;
     say_plan(g);
     return 0;
@@ -463,10 +332,10 @@ int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e)
     if (g->caps.money > 0 && !g->price)
         return err_code(e, EXIT_USAGE, "a cap of money needs a price: give --price FILE");
     g->journal = records_open(journal, &verdict_schema, RECORD_APPEND, e);
-    if (!g->journal || read_journal(g, journal, e))
+    if (!g->journal || judge_journal_read(g, journal, e))
         return -1;
     say_plan(g);
-    g->model.idle = sync_journal;
+    g->model.idle = judge_journal_sync;
     progress_begin(&g->bar, "judge", "verdicts", (double)g->store->asks, (double)g->kept);
     int rc = ask_rounds(g, e);
     progress_end(&g->bar);
@@ -474,84 +343,4 @@ int judge_ask_all(struct judge_asker *g, const char *journal, struct err *e)
         rc = -1;
     g->journal = NULL;
     return rc;
-}
-
-int64_t judge_asked(const struct judge_asker *g)
-{
-    bool remote = g->model.ops && g->model.ops->remote;
-    return remote ? g->model.begun : g->sent; /* what waited when the run stopped was not asked */
-}
-
-void judge_spent(const struct judge_asker *g, struct buf *out)
-{
-    int64_t asked = judge_asked(g);
-    char text[PRICE_TEXT];
-    buf_printf(out, "; %lld asked now, %lld kept", (long long)asked, (long long)g->kept);
-    if (g->model.sent > asked)
-        buf_printf(out, " (%lld requests with tries)", (long long)g->model.sent);
-    if (g->model.timed_out)
-        buf_printf(out, "; %lld timed out and may be billed all the same",
-                   (long long)g->model.timed_out);
-    if (!asked)
-        return;
-    if (g->uncounted)
-        buf_printf(out, "; tokens of %lld replies unknown", (long long)g->uncounted);
-    if (g->uncounted < asked)
-        buf_printf(out, "; %lld + %lld tokens", (long long)g->tokens_in, (long long)g->tokens_out);
-    double money = price_of(g->price, g->tokens_in, g->tokens_out);
-    if (isfinite(money))
-        buf_printf(out, "; %s%s %.*s", g->uncounted ? "at least " : "", price_text(money, text),
-                   STR_ARG(g->price->currency));
-}
-
-int judge_check_failed(const struct judge_asker *g, struct err *e)
-{
-    int64_t failed = 0;
-    struct judge_ask q;
-    struct buf first = {0};
-    double all = (double)g->store->asks;
-    for (size_t i = 0; i < g->store->asks; i++) {
-        judge_get(g->store, i, &q);
-        if (q.outcome == OUTCOME_SCORED)
-            continue;
-        if (!failed++)
-            judge_store_get(g->store, q.detail, &first);
-    }
-    int rc = judge_store_check(g->store, e);
-    if (rc == 0 && (double)failed > g->c.max_failed * all)
-        rc = err_code(e, EXIT_INCOMPLETE,
-                      "%lld of %.0f %s have no verdict, more than max_failed = %g (the first: "
-                      "%.*s); what is scored is kept, run again to ask for these",
-                      (long long)failed, all,
-                      g->prompt.protocol == JUDGE_SINGLE ? "answers" : "questions", g->c.max_failed,
-                      STR_ARG(first));
-    buf_release(&first);
-    return rc;
-}
-
-const char *judge_served(const struct judge_asker *g, struct arena *a)
-{
-    struct index seen = {0};
-    struct buf b = {0}, name = {0};
-    struct judge_ask q;
-    uint64_t last = 0;
-    for (size_t i = 0; i < g->store->asks; i++) {
-        judge_get(g->store, i, &q);
-        if (!q.served || q.served == last)
-            continue;
-        last = q.served;
-        buf_cut(&name, 0);
-        judge_store_get(g->store, last, &name);
-        if (index_find(&seen, buf_str(&name)) != INDEX_NONE)
-            continue;
-        index_add(&seen, str_copy(a, buf_str(&name)), i);
-        buf_printf(&b, "%s%s", b.n ? ", " : "", name.p);
-    }
-    const char *out = str_dup(a, buf_str(&b));
-    if (seen.n > 1)
-        log_warn("several models served this judge: %s", out);
-    index_release(&seen);
-    buf_release(&b);
-    buf_release(&name);
-    return out;
 }

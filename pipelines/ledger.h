@@ -49,5 +49,7 @@ char *ledger_notes_path(const char *path, struct arena *a);
 /* Appends one note, under the journal's lock. Another writer is waited for up to 5 s, then it fails. */
 struct clock;
 int ledger_note(const char *path, const struct note *n, struct clock *c, struct err *e);
+/* The notes of `path` over the result that was read there. */
+int ledger_add_notes(struct result *r, const char *path, struct arena *a, struct err *e);
 
 #endif
