@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "formats/doc.h"
 #include "tokenizer/bpe.h"
@@ -17,6 +18,7 @@ struct reader {
     int64_t context, rolled, words;
     struct sha256 hash;
     struct progress bar;
+    double size; /* what the bar counts in all: bytes of the file, or 100 percent */
 };
 
 static void hash_part(struct sha256 *h, struct str s)
@@ -55,6 +57,8 @@ static int next(void *ctx, struct loss_doc *out, struct err *e)
 {
     struct reader *r = ctx;
     struct doc d;
+    progress_set(&r->bar, docs_fraction(r->docs) * r->size,
+                 NULL); /* of the texts before this one */
     int rc = docs_next(r->docs, &d, e);
     if (rc <= 0)
         return rc;
@@ -78,7 +82,6 @@ static int next(void *ctx, struct loss_doc *out, struct err *e)
     r->bytes[r->n++] = (int64_t)d.text.n;
     r->rolled += (int64_t)r->ids.n + 1 > r->context;
     r->words += words_of(d.text);
-    progress_set(&r->bar, docs_fraction(r->docs) * 100, NULL);
     *out = (struct loss_doc){.id = d.id,
                              .ids = r->ids.v,
                              .n = (int64_t)r->ids.n,
@@ -93,6 +96,7 @@ int documents_run(struct local_model *l, const struct vocab *v, struct strs path
     struct reader r = {.v = v, .context = l->config.context};
     struct encode_options eo = {.special = SPECIAL_PLAIN, .bad_utf8 = BAD_UTF8_REPLACE};
     int32_t eot = local_eot(l, v);
+    struct arena a = {0};
     int rc = -1;
     *out = (struct documents_result){
         .units = {.meet = out->units.meet, .keep = out->units.keep},
@@ -104,8 +108,11 @@ int documents_run(struct local_model *l, const struct vocab *v, struct strs path
     else if (r.encoder)
         r.docs = docs_open(paths, BAD_UTF8_REPLACE, e);
     if (r.docs) {
-        progress_begin(&r.bar, "documents", "percent", 100, 0);
+        int64_t size = paths.n == 1 ? file_size(str_dup(&a, paths.v[0])) : -1;
+        r.size = size > 0 ? (double)size : 100;
+        progress_begin(&r.bar, "documents", size > 0 ? "bytes" : "percent", r.size, 0);
         rc = loss_documents(l->m, eot, next, &r, &out->units, &out->totals, e);
+        progress_set(&r.bar, r.size, NULL);
         progress_end(&r.bar);
         out->replaced = docs_replaced(r.docs);
         docs_close(r.docs);
@@ -120,6 +127,7 @@ int documents_run(struct local_model *l, const struct vocab *v, struct strs path
                      STR_ARG(paths.v[0]));
     if (rc == 0)
         rc = loss_check_oracle(&out->units, r.bytes, &out->gap, e);
+    arena_release(&a);
     encoder_free(r.encoder);
     ids_release(&r.ids);
     free(r.bytes);

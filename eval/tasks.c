@@ -145,6 +145,21 @@ static int check_vocab(const struct eval_job *j, const struct tokens *t,
                    (long long)t->info.vocab_size, j->model, (long long)l->config.vocab);
 }
 
+static void windows_line(const struct loss_slice *s, const struct loss_totals *t, size_t windows,
+                         struct buf *to)
+{
+    double nll = t->nats / (double)t->tokens;
+    buf_printf(to, "windows: nll_token %.6f nats/token, ppl_token %.4f", nll, exp(nll));
+    if (t->bytes > 0)
+        buf_printf(to, ", %.6f bits/byte", t->nats / log(2) / (double)t->bytes);
+    buf_printf(to, "; %lld tokens in %zu windows of %lld, ", (long long)t->tokens, windows,
+               (long long)s->window);
+    if (s->eot < 0)
+        buf_addz(to, "documents unknown");
+    else
+        buf_printf(to, "%lld documents", (long long)t->documents);
+}
+
 static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, struct arena *a,
                         struct err *e)
 {
@@ -158,6 +173,7 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
                                .rows = loss_rows,
                                .meet = j->meet,
                                .precision = j->c.precision};
+    struct buf line = {0};
     int rc = -1;
     if (tokens_open(&t, j->shards, "test", e) || local_open(&l, j->model, &lo, e) ||
         check_vocab(j, &t, &l, e))
@@ -173,22 +189,16 @@ static int windows_work(const struct eval_job *j, struct stage *st, FILE *to, st
         rc = 0;
         goto out;
     }
+    windows_line(&s, &totals, u.n, &line);
+    eval_line(st, &line);
     if (windows_facts(st, l.precision, &t, &s, &u, &totals, l.config.vocab, a, e) ||
         write_units(j->out, &u, e) || stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
-    double nll = totals.nats / (double)totals.tokens;
-    fprintf(to, "windows: nll_token %.6f nats/token, ppl_token %.4f", nll, exp(nll));
-    if (totals.bytes > 0)
-        fprintf(to, ", %.6f bits/byte", totals.nats / log(2) / (double)totals.bytes);
-    fprintf(to, "; %lld tokens in %zu windows of %lld, ", (long long)totals.tokens, u.n,
-            (long long)s.window);
-    if (s.eot < 0)
-        fprintf(to, "documents unknown\n");
-    else
-        fprintf(to, "%lld documents\n", (long long)totals.documents);
+    fprintf(to, "%s\n", line.p);
     rc = 0;
 out:
     rc = loss_keep_close(&keep, rc, e);
+    buf_release(&line);
     loss_units_release(&u);
     tokens_close(&t);
     local_close(&l);
@@ -244,6 +254,8 @@ int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err
     rc = may_begin(j, &st, e);
     if (rc > 0)
         rc = windows_work(j, &st, to, a, e);
+    else if (rc == 0 && writes(j))
+        eval_line_again(j->out, to);
 out:
     stage_release(&st);
     return rc;
@@ -292,21 +304,20 @@ static void documents_facts(struct stage *st, const char *precision,
     stage_fact(st, "oracle", o);
 }
 
-static void documents_line(const struct documents_result *r, FILE *to)
+static void documents_line(const struct documents_result *r, struct buf *to)
 {
     const struct loss_totals *t = &r->totals;
-    fprintf(to, "documents: ");
+    buf_addz(to, "documents: ");
     if (t->bytes > 0)
-        fprintf(to, "bits_byte %.6f, ", t->nats / log(2) / (double)t->bytes);
-    fprintf(to, "nll_token %.6f", t->nats / (double)t->tokens);
+        buf_printf(to, "bits_byte %.6f, ", t->nats / log(2) / (double)t->bytes);
+    buf_printf(to, "nll_token %.6f", t->nats / (double)t->tokens);
     if (r->words > 0)
-        fprintf(to, ", ppl_word %.4f", exp(t->nats / (double)r->words));
-    fprintf(to, ", bits_end %.4f", bits_end(t));
-    fprintf(to, "; %lld documents, %lld tokens, %lld bytes, %lld words", (long long)t->documents,
-            (long long)t->tokens, (long long)t->bytes, (long long)r->words);
+        buf_printf(to, ", ppl_word %.4f", exp(t->nats / (double)r->words));
+    buf_printf(to, ", bits_end %.4f", bits_end(t));
+    buf_printf(to, "; %lld documents, %lld tokens, %lld bytes, %lld words", (long long)t->documents,
+               (long long)t->tokens, (long long)t->bytes, (long long)r->words);
     if (isfinite(r->gap.mean))
-        fprintf(to, "; %+.4f +- %.4f bits a document above the oracle", r->gap.mean, r->gap.se);
-    fputc('\n', to);
+        buf_printf(to, "; %+.4f +- %.4f bits a document above the oracle", r->gap.mean, r->gap.se);
 }
 
 static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, struct arena *a,
@@ -322,6 +333,7 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
                                .meet = j->meet,
                                .precision = j->c.precision};
     struct str path = str_z(j->items);
+    struct buf line = {0};
     int rc = -1;
     if (local_open(&l, j->model, &lo, e) || local_vocab(&l, j->vocab, &v, e) ||
         keep_open(&keep, j, st, &l, v.hash, e) ||
@@ -334,12 +346,15 @@ static int documents_work(const struct eval_job *j, struct stage *st, FILE *to, 
     if (r.replaced)
         log_warn("%lld documents had bad UTF-8, read as U+FFFD", (long long)r.replaced);
     documents_facts(st, l.precision, &r, &l, &v, a);
+    documents_line(&r, &line);
+    eval_line(st, &line);
     if (write_units(j->out, &r.units, e) || stage_output(st, j->out, e) || stage_end(st, e))
         goto out;
-    documents_line(&r, to);
+    fprintf(to, "%s\n", line.p);
     rc = 0;
 out:
     rc = loss_keep_close(&keep, rc, e);
+    buf_release(&line);
     documents_release(&r);
     vocab_release(&v);
     local_close(&l);
@@ -357,6 +372,8 @@ int eval_documents(const struct eval_job *j, FILE *to, struct arena *a, struct e
     rc = may_begin(j, &st, e);
     if (rc > 0)
         rc = documents_work(j, &st, to, a, e);
+    else if (rc == 0 && writes(j))
+        eval_line_again(j->out, to);
 out:
     stage_release(&st);
     return rc;

@@ -57,8 +57,10 @@ for o in "--threads 1" "--threads 2" "--ranks 2" "--ranks 3 --backend cpu"; do
     rm -f "$tmp"/e/w2*
 done
 is "$same" yes "the same bytes for any number of threads and ranks"
+line=$(cat "$tmp/out")
 quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w.msgpack"
 ok "a second run does nothing" grep -q 'up to date' "$tmp/err"
+is "$(cat "$tmp/out")" "$line" "but says its line again"
 quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/w3.msgpack" --start 100 --tokens 130
 is "$(sum "$tmp/e/w3.msgpack" tokens)" 130 "a slice counts what was asked for"
 ok "and says so in its identity" grep -q '"slice": "100+130 ' "$tmp/e/w3.msgpack.manifest.json"
