@@ -1,4 +1,4 @@
-/* stages: the rules of one run, see stages.h. */
+/* stages: the rules of one run up to its training and its result, see stages.h. */
 #include "pipelines/stages.h"
 
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "datasets/sources.h"
 #include "formats/doc.h"
 #include "formats/task.h"
+#include "pipelines/stages_maker.h"
 #include "trainer/train.h"
 
 const char *const stage_sections[] = {"run",      "data", "vocab", "model", "train",
@@ -68,25 +69,7 @@ void stages_ini(const struct run *r, struct buf *out)
     }
 }
 
-/* What the rules of one run are made of. Paths are make text. */
-struct maker {
-    const struct stages_in *in;
-    const struct run *r;
-    struct buf *mk;
-    struct arena *a;
-    const char *dir;      /* $(RUNS_DIR)/NAME */
-    const char *data_dir; /* of the run that data, vocabulary and shards come from */
-    const char *vocab, *vocab_dep, *shards, *shards_dep;
-    const char *instruct; /* folder with instruct_*.msgpack, or NULL */
-    const char *init, *init_dep;
-    struct buf results; /* manifests that the result needs */
-    bool needs_data;
-    const char *guard; /* shell text before the next command line, or NULL */
-};
-
-/* A path of a run file as make text: $DATA and ${DATA} become $(DATA); other dollars and blanks can't
- * be said in make and are refused. */
-static const char *make_path(struct maker *m, struct str path, struct err *e)
+const char *stages_path(struct maker *m, struct str path, struct err *e)
 {
     struct buf b = {0};
     const char *out = NULL;
@@ -119,27 +102,24 @@ static bool is_source(struct str s)
     return s.n > 0 && !memchr(s.p, '/', s.n) && !memchr(s.p, '$', s.n) && !memchr(s.p, '.', s.n);
 }
 
-static const char *stamp(struct maker *m, const char *section)
+const char *stages_stamp(struct maker *m, const char *section)
 {
     return arena_printf(m->a, "%s/%s.stamp", m->in->stamps, section);
 }
 
-/* Opens a rule. guard: the run needs $(DATA) and says so when it is not given. */
-static void rule(struct maker *m, const char *target, const char *deps)
+void stages_rule(struct maker *m, const char *target, const char *deps)
 {
     buf_printf(m->mk, "\n%s: %s\n", target, deps);
 }
 
-/* A stage whose bulk stayed on another machine is left alone (UNSEALED, run.mk): only then is it asked
- * for data, and run. */
-static void line(struct maker *m, bool computes, const char *command)
+void stages_line(struct maker *m, bool computes, const char *command)
 {
     buf_printf(m->mk, "\t$(Q)$(call UNSEALED,%s)%s%s$(TOOL) %s\n", m->dir, m->guard ? m->guard : "",
                computes ? "$(LOCK) " : "", command);
     m->guard = NULL;
 }
 
-static void guard(struct maker *m)
+void stages_guard(struct maker *m)
 {
     m->guard = arena_printf(m->a,
                             "test -n \"$(DATA)\" || { echo \"run %s: its data lie outside the "
@@ -147,7 +127,7 @@ static void guard(struct maker *m)
                             m->in->name);
 }
 
-static void needs(struct maker *m, const char *manifest)
+void stages_needs(struct maker *m, const char *manifest)
 {
     buf_printf(&m->results, " %s", manifest);
 }
@@ -176,10 +156,10 @@ static int fetch_rule(struct maker *m, struct str name, int64_t files, const cha
     }
     m->needs_data = true;
     buf_printf(m->mk, "\nifndef FETCH_%s\nFETCH_%s := 1", z, z);
-    rule(m, *dep, "");
-    guard(m);
+    stages_rule(m, *dep, "");
+    stages_guard(m);
     const char *limit = files > 0 ? arena_printf(m->a, " --files %lld", (long long)files) : "";
-    line(m, false, arena_printf(m->a, "fetch %s --out %s%s", z, *path, limit));
+    stages_line(m, false, arena_printf(m->a, "fetch %s --out %s%s", z, *path, limit));
     buf_addz(m->mk, "endif\n");
     return 0;
 }
@@ -190,7 +170,7 @@ static int locate(struct maker *m, struct str name, int64_t files, const char **
 {
     if (is_source(name))
         return fetch_rule(m, name, files, path, dep, e);
-    if (!(*path = make_path(m, name, e)))
+    if (!(*path = stages_path(m, name, e)))
         return -1;
     *dep = arena_printf(m->a, "$(wildcard %s)", *path);
     return 0;
@@ -216,12 +196,13 @@ static int data_rules(struct maker *m, struct err *e)
     int rc = -1;
     bool docs = d->kind != DATA_SHARDS;
     buf_printf(&cmd, "split --out %s/data", m->dir);
-    buf_printf(&deps, "%s", stamp(m, "data"));
+    buf_printf(&deps, "%s", stages_stamp(m, "data"));
     if (d->kind == DATA_CORPUS) {
-        rule(m, arena_printf(m->a, "%s/corpus/manifest.json", m->dir), stamp(m, "data"));
-        line(m, false,
-             arena_printf(m->a, "corpus --out %s/corpus --docs %lld --seed %lld", m->dir,
-                          (long long)d->docs, (long long)d->seed));
+        stages_rule(m, arena_printf(m->a, "%s/corpus/manifest.json", m->dir),
+                    stages_stamp(m, "data"));
+        stages_line(m, false,
+                    arena_printf(m->a, "corpus --out %s/corpus --docs %lld --seed %lld", m->dir,
+                                 (long long)d->docs, (long long)d->seed));
         buf_printf(&cmd, " --in %s/corpus/docs.jsonl", m->dir);
         buf_printf(&deps, " %s/corpus/manifest.json", m->dir);
     } else if (docs && (add_inputs(m, "in", d->train, &cmd, &deps, e) != 0 ||
@@ -248,10 +229,10 @@ static int data_rules(struct maker *m, struct err *e)
         m->instruct = arena_printf(m->a, "%s/data", m->dir);
     }
     if (docs || instruct) {
-        rule(m, arena_printf(m->a, "%s/data/manifest.json", m->dir), deps.p);
+        stages_rule(m, arena_printf(m->a, "%s/data/manifest.json", m->dir), deps.p);
         if (m->needs_data)
-            guard(m);
-        line(m, false, cmd.p);
+            stages_guard(m);
+        stages_line(m, false, cmd.p);
     }
     rc = 0;
 out:
@@ -267,12 +248,13 @@ static int vocab_rules(struct maker *m, struct err *e)
         return locate(m, v->from, 0, &m->vocab, &m->vocab_dep, e);
     m->vocab = arena_printf(m->a, "%s/vocab.tiktoken", m->dir);
     m->vocab_dep = arena_printf(m->a, "%s.manifest.json", m->vocab);
-    rule(m, m->vocab_dep,
-         arena_printf(m->a, "%s/data/manifest.json %s", m->dir, stamp(m, "vocab")));
-    line(m, false,
-         arena_printf(m->a,
-                      "vocab train --in %s/data/train.jsonl --size %lld --pattern %.*s --out %s",
-                      m->dir, (long long)v->size, STR_ARG(v->pattern), m->vocab));
+    stages_rule(m, m->vocab_dep,
+                arena_printf(m->a, "%s/data/manifest.json %s", m->dir, stages_stamp(m, "vocab")));
+    stages_line(
+        m, false,
+        arena_printf(m->a,
+                     "vocab train --in %s/data/train.jsonl --size %lld --pattern %.*s --out %s",
+                     m->dir, (long long)v->size, STR_ARG(v->pattern), m->vocab));
     return 0;
 }
 
@@ -293,9 +275,10 @@ static int shard_rules(struct maker *m, struct err *e)
         return locate(m, d->shards, shard_files(m->r), &m->shards, &m->shards_dep, e);
     m->shards = arena_printf(m->a, "%s/shards", m->dir);
     m->shards_dep = arena_printf(m->a, "%s/manifest.json", m->shards);
-    rule(m, m->shards_dep,
-         arena_printf(m->a, "%s/data/manifest.json %s %s", m->dir, m->vocab_dep, stamp(m, "data")));
-    line(
+    stages_rule(m, m->shards_dep,
+                arena_printf(m->a, "%s/data/manifest.json %s %s", m->dir, m->vocab_dep,
+                             stages_stamp(m, "data")));
+    stages_line(
         m, false,
         arena_printf(m->a,
                      "shard --vocab %s --in %s/data/train.jsonl --test %s/data/test.jsonl --out %s "
@@ -308,261 +291,32 @@ static int train_rules(struct maker *m, struct err *e)
 {
     const char *ini = arena_printf(m->a, "%s/run.ini", m->dir);
     if (m->r->model.from.n) {
-        if (!(m->init = make_path(m, m->r->model.from, e)))
+        if (!(m->init = stages_path(m, m->r->model.from, e)))
             return -1;
         m->init_dep = arena_printf(m->a, "$(wildcard %s)", m->init);
         return 0;
     }
     m->init = arena_printf(m->a, "%s/pretrain", m->dir);
     m->init_dep = arena_printf(m->a, "%s/manifest.json", m->init);
-    rule(m, m->init_dep,
-         arena_printf(m->a, "%s %s %s", m->shards_dep, stamp(m, "model"), stamp(m, "train")));
+    stages_rule(m, m->init_dep,
+                arena_printf(m->a, "%s %s %s", m->shards_dep, stages_stamp(m, "model"),
+                             stages_stamp(m, "train")));
     if (m->needs_data)
-        guard(m);
-    line(m, true,
-         arena_printf(m->a,
-                      "train --config %s --shards %s --out %s $(HARDWARE_INI:%%=--hardware %%)",
-                      ini, m->shards, m->init));
-    needs(m, m->init_dep);
+        stages_guard(m);
+    stages_line(m, true,
+                arena_printf(
+                    m->a, "train --config %s --shards %s --out %s $(HARDWARE_INI:%%=--hardware %%)",
+                    ini, m->shards, m->init));
+    stages_needs(m, m->init_dep);
     return 0;
-}
-
-static void loss_rules(struct maker *m)
-{
-    const struct eval_config *v = &m->r->eval;
-    if (v->windows) {
-        const char *out = arena_printf(m->a, "%s/eval/windows.msgpack", m->dir);
-        const char *man = arena_printf(m->a, "%s.manifest.json", out);
-        rule(m, man, arena_printf(m->a, "%s %s %s", m->init_dep, m->shards_dep, stamp(m, "eval")));
-        line(m, true,
-             arena_printf(m->a,
-                          "eval --task windows --config %s/run.ini --model %s --shards %s --out %s "
-                          "$(HARDWARE_INI:%%=--hardware %%)",
-                          m->dir, m->init, m->shards, out));
-        needs(m, man);
-    }
-    if (v->documents && m->r->data.kind != DATA_SHARDS) {
-        const char *out = arena_printf(m->a, "%s/eval/documents.msgpack", m->dir);
-        const char *man = arena_printf(m->a, "%s.manifest.json", out);
-        rule(m, man,
-             arena_printf(m->a, "%s %s %s/data/manifest.json %s", m->init_dep, m->vocab_dep,
-                          m->data_dir, stamp(m, "eval")));
-        line(m, true,
-             arena_printf(m->a,
-                          "eval --task documents --config %s/run.ini --model %s --vocab %s --items "
-                          "%s/data/test.jsonl --out %s $(HARDWARE_INI:%%=--hardware %%)",
-                          m->dir, m->init, m->vocab, m->data_dir, out));
-        needs(m, man);
-    }
-}
-
-/* A generate task asked of one model: answers, and a score file for each scorer. tail: "-SEED" of a
- * fine-tuning, or "". */
-struct answers {
-    const char *name, *file, *rows, *model, *model_dep, *template_, *tail;
-};
-static void answer_rules(struct maker *m, const struct answers *t, const char *const *scorers)
-{
-    const char *stem = arena_printf(m->a, "%s/eval/%s%s", m->dir, t->name, t->tail);
-    const char *man = arena_printf(m->a, "%s.msgpack.manifest.json", stem);
-    rule(m, man,
-         arena_printf(m->a, "%s %s $(wildcard %s) %s", t->model_dep,
-                      m->vocab_dep ? m->vocab_dep : "", t->rows, stamp(m, "eval")));
-    if (m->needs_data)
-        guard(m);
-    line(m, true,
-         arena_printf(m->a,
-                      "eval --task instruct --config %s/run.ini --model %s%s%s --template %s "
-                      "--task-file %s --items %s --items-out %s.items.msgpack --out %s.msgpack",
-                      m->dir, t->model, m->vocab ? " --vocab " : "", m->vocab ? m->vocab : "",
-                      t->template_, t->file, t->rows, stem, stem));
-    needs(m, man);
-    for (; *scorers; scorers++) {
-        const char *out =
-            arena_printf(m->a, "%s/scores/%s.%s%s.msgpack", m->dir, t->name, *scorers, t->tail);
-        const char *scored = arena_printf(m->a, "%s.manifest.json", out);
-        rule(m, scored, arena_printf(m->a, "%s %s", man, stamp(m, "score")));
-        line(m, false,
-             arena_printf(
-                 m->a, "score --scorer %s --items %s.items.msgpack --responses %s.msgpack --out %s",
-                 *scorers, stem, stem, out));
-        needs(m, scored);
-    }
-}
-
-/* The fine-tuned models answer where there are any, else the pretrained one. */
-static void generate_rules(struct maker *m, struct answers t, const char *const *scorers)
-{
-    const struct finetune_config *f = &m->r->finetune;
-    if (!m->instruct || !m->r->eval.instruct) {
-        t.model = m->init;
-        t.model_dep = m->init_dep;
-        t.template_ = "bare";
-        t.tail = "";
-        answer_rules(m, &t, scorers);
-        return;
-    }
-    t.template_ = str_dup(m->a, f->template_);
-    for (int64_t k = 0; k < f->seeds; k++) {
-        t.tail = arena_printf(m->a, "-%lld", (long long)(f->seed + k));
-        t.model = arena_printf(m->a, "%s/finetune/%s", m->dir, t.tail + 1);
-        t.model_dep = arena_printf(m->a, "%s/manifest.json", t.model);
-        answer_rules(m, &t, scorers);
-    }
-}
-
-/* A mistyped name would be found only after the training. Paths behind $DATA are make's to know. */
-static int task_there(const struct maker *m, struct str task, struct str rows, struct err *e)
-{
-    struct task t;
-    bool loaded = !memchr(task.p, '$', task.n);
-    if (loaded && task_load(&t, str_dup(m->a, task), m->a, e))
-        return err_wrap(e, "run %s: eval.tasks", m->in->name);
-    if (loaded && t.kind == TASK_KIND_CHOICE && !task_has_gold(&t))
-        return err_code(e, EXIT_USAGE,
-                        "run %s: eval.tasks: %s has no gold, so nothing of it can be scored; leave "
-                        "it out and ask it with `assay eval --task choice`, which counts what is "
-                        "taken",
-                        m->in->name, t.path);
-    if (!memchr(rows.p, '$', rows.n) && !file_exists(str_dup(m->a, rows)))
-        return err_code(e, EXIT_USAGE, "run %s: eval.tasks: the rows of %.*s, %.*s, are not there",
-                        m->in->name, STR_ARG(task), STR_ARG(rows));
-    return 0;
-}
-
-/* One entry of eval.tasks; eval/NAME.msgpack holds the answers, NAME.items.msgpack what was asked. */
-static int task_rule(struct maker *m, struct str entry, struct err *e)
-{
-    struct str task = str_cut(&entry, '=');
-    const char *name = stages_task_name(task, m->a), *file = make_path(m, task, e);
-    const char *rows = file && entry.n ? make_path(m, entry, e) : NULL;
-    if (!file || (entry.n && !rows))
-        return -1;
-    if (!rows || !*name)
-        return err_code(e, EXIT_USAGE, "run %s: eval.tasks wants TASK=ROWS, not \"%.*s\"",
-                        m->in->name, STR_ARG(task));
-    if (task_there(m, task, entry, e))
-        return -1;
-    struct str metric;
-    const char *const *scorers = stages_task_scorers(m->r, task, &metric, m->a);
-    if (scorers) {
-        generate_rules(m, (struct answers){.name = name, .file = file, .rows = rows}, scorers);
-        return 0;
-    }
-    const char *out = arena_printf(m->a, "%s/eval/%s.msgpack", m->dir, name);
-    const char *man = arena_printf(m->a, "%s.manifest.json", out);
-    rule(m, man,
-         arena_printf(m->a, "%s %s $(wildcard %s) %s", m->init_dep,
-                      m->vocab_dep ? m->vocab_dep : "", rows, stamp(m, "eval")));
-    if (m->needs_data)
-        guard(m);
-    line(m, true,
-         arena_printf(
-             m->a,
-             "eval --task choice --config %s/run.ini --model %s%s%s --task-file %s --items %s "
-             "--items-out %s/eval/%s.items.msgpack --shots %lld --out %s",
-             m->dir, m->init, m->vocab ? " --vocab " : "", m->vocab ? m->vocab : "", file, rows,
-             m->dir, name, (long long)m->r->eval.shots, out));
-    needs(m, man);
-    return 0;
-}
-
-static int task_rules(struct maker *m, struct err *e)
-{
-    const struct strs *t = &m->r->eval.tasks;
-    for (size_t i = 0; i < t->n; i++) {
-        struct str rest = t->v[i];
-        const char *name = stages_task_name(str_cut(&rest, '='), m->a);
-        for (size_t k = 0; k < i; k++) {
-            struct str other = t->v[k];
-            if (strcmp(stages_task_name(str_cut(&other, '='), m->a), name) == 0)
-                return err_code(e, EXIT_USAGE,
-                                "run %s: eval.tasks names %s twice, with rows %.*s and %.*s: give "
-                                "one a task file of another name",
-                                m->in->name, name, STR_ARG(other), STR_ARG(rest));
-        }
-        if (task_rule(m, t->v[i], e))
-            return -1;
-    }
-    return 0;
-}
-
-static void score_rules(struct maker *m, int64_t seed, const char *responses, const char *rman)
-{
-    const struct score_config *s = &m->r->score;
-    const char *items = arena_printf(m->a, "%s/instruct_test.msgpack", m->instruct);
-    for (size_t i = 0; i < s->scorers.n; i++) {
-        const char *out = arena_printf(m->a, "%s/scores/%.*s-%lld.msgpack", m->dir,
-                                       STR_ARG(s->scorers.v[i]), (long long)seed);
-        const char *man = arena_printf(m->a, "%s.manifest.json", out);
-        rule(m, man, arena_printf(m->a, "%s %s", rman, stamp(m, "score")));
-        line(m, false,
-             arena_printf(m->a, "score --scorer %.*s --items %s --responses %s --out %s",
-                          STR_ARG(s->scorers.v[i]), items, responses, out));
-        needs(m, man);
-    }
-    if (m->r->judge.judge.n) {
-        const char *out = arena_printf(m->a, "%s/scores/judge-%lld", m->dir, (long long)seed);
-        const char *man = arena_printf(m->a, "%s/manifest.json", out);
-        rule(m, man, arena_printf(m->a, "%s %s", rman, stamp(m, "judge")));
-        line(m, false,
-             arena_printf(m->a, "judge --config %s/run.ini --items %s --responses %s --out %s",
-                          m->dir, items, responses, out));
-        needs(m, man);
-    }
-}
-
-static void instruct_rules(struct maker *m)
-{
-    const struct finetune_config *f = &m->r->finetune;
-    if (!m->instruct || !m->r->eval.instruct)
-        return;
-    const char *examples = arena_printf(m->a, "%s/examples", m->dir);
-    const char *eman = arena_printf(m->a, "%s/manifest.json", examples);
-    rule(m, eman,
-         arena_printf(m->a, "%s/manifest.json %s %s", m->instruct, m->vocab_dep,
-                      stamp(m, "finetune")));
-    line(m, false,
-         arena_printf(m->a,
-                      "shard --instruct --vocab %s --in %s/instruct_train.msgpack --val "
-                      "%s/instruct_val.msgpack --template %.*s --out %s",
-                      m->vocab, m->instruct, m->instruct, STR_ARG(f->template_), examples));
-    for (int64_t k = 0; k < f->seeds; k++) {
-        int64_t seed = f->seed + k;
-        const char *ft = arena_printf(m->a, "%s/finetune/%lld", m->dir, (long long)seed);
-        const char *fman = arena_printf(m->a, "%s/manifest.json", ft);
-        rule(m, fman,
-             arena_printf(m->a, "%s %s %s %s", m->init_dep, eman, stamp(m, "finetune"),
-                          stamp(m, "train")));
-        line(m, true,
-             arena_printf(
-                 m->a,
-                 "finetune --config %s/run.ini --init %s --examples %s --seed %lld --out %s "
-                 "$(HARDWARE_INI:%%=--hardware %%)",
-                 m->dir, m->init, examples, (long long)seed, ft));
-        needs(m, fman);
-        const char *out =
-            arena_printf(m->a, "%s/eval/responses-%lld.msgpack", m->dir, (long long)seed);
-        const char *man = arena_printf(m->a, "%s.manifest.json", out);
-        rule(m, man,
-             arena_printf(m->a, "%s %s %s/manifest.json %s", fman, m->vocab_dep, m->instruct,
-                          stamp(m, "eval")));
-        line(m, true,
-             arena_printf(m->a,
-                          "eval --task instruct --config %s/run.ini --model %s --vocab %s --items "
-                          "%s/instruct_test.msgpack --template %.*s --out %s",
-                          m->dir, ft, m->vocab, m->instruct, STR_ARG(f->template_), out));
-        needs(m, man);
-        score_rules(m, seed, out, man);
-    }
 }
 
 static void result_rule(struct maker *m)
 {
     const char *out = arena_printf(m->a, "%s/result.msgpack", m->dir);
-    rule(m, arena_printf(m->a, "%s.manifest.json", out),
-         arena_printf(m->a, "%s%s $(HARDWARE_INI)", stamp(m, "run"),
-                      m->results.p ? m->results.p : ""));
+    stages_rule(m, arena_printf(m->a, "%s.manifest.json", out),
+                arena_printf(m->a, "%s%s $(HARDWARE_INI)", stages_stamp(m, "run"),
+                             m->results.p ? m->results.p : ""));
     /* Never sealed: it reads what every archive holds, and a price may come later. */
     buf_printf(m->mk, "\t$(Q)$(TOOL) result --run %s --out %s $(HARDWARE_INI:%%=--hardware %%)\n",
                m->dir, out);
@@ -600,10 +354,10 @@ int stages_write(const struct stages_in *in, struct buf *mk, struct arena *a, st
     }
     if (train_rules(&m, e) != 0)
         goto out;
-    loss_rules(&m);
-    if (task_rules(&m, e) != 0)
+    stages_losses(&m);
+    if (stages_tasks(&m, e) != 0)
         goto out;
-    instruct_rules(&m);
+    stages_instruct(&m);
     result_rule(&m);
     buf_addz(mk, "endif\n");
     rc = 0;
