@@ -1,4 +1,4 @@
-# chain.sh: sourced behind tap.sh by tests that train. Shards of a chain whose loss is soon low, and
+# chain.sh: sourced behind tap.sh by bash tests that train. Shards of a chain whose loss is soon low, and
 # what two trained folders have in common.
 #
 # chain_shards FOLDER TRAIN VAL [SEED]   shards of llm.c's layout: ids below 61, two successors each
