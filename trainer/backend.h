@@ -31,7 +31,7 @@
 
 #include "base/err.h"
 
-#define BACKEND_ABI 2
+#define BACKEND_ABI 3
 
 enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I32, DTYPE_U64 };
 size_t dtype_size(enum dtype t);
@@ -197,6 +197,12 @@ struct backend_ops {
     /* w of linear_fwd and linear_step may be bf16 (which cast makes) although supports() knows f32
      * alone. */
     bool bf16_weights;
+
+    /* Tensors lie in this process's memory and may be written in place while nothing is queued. */
+    bool host;
+    /* What x holds is read no more: its memory may go back, and what it reads then is undefined. NULL:
+     * it stays. */
+    void (*forget)(struct backend *b, struct tensor *x);
 };
 
 /* What suits a kind of device: known without opening one, so that a plan for another machine is the

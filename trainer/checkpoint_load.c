@@ -199,13 +199,21 @@ int gpt2_load(struct gpt2 *m, const char *dir, struct err *e)
 {
     struct arena a = {0};
     struct weights w = {0};
-    float *flat = mem_array((size_t)gpt2_params(m)->count, sizeof *flat);
+    float *place = gpt2_place(m), *own = NULL;
     int rc = -1;
     if (open_model(&w, &dir, &a, e))
         goto out;
-    rc = fill(m, &w, flat, e) ? err_wrap(e, "%s", w.path) : gpt2_put(m, 'w', flat, e);
+    if (!place)
+        place = own = mem_array((size_t)gpt2_params(m)->count, sizeof *own);
+    if (fill(m, &w, place, e)) {
+        err_wrap(e, "%s", w.path);
+        goto out;
+    }
+    if (!own)
+        gpt2_refresh(m, 0);
+    rc = own ? gpt2_put(m, 'w', own, e) : 0;
 out:
-    free(flat);
+    free(own);
     weights_close(&w);
     arena_release(&a);
     return rc;

@@ -244,6 +244,8 @@ bool gpt2_sharded(const struct gpt2 *m)
 int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e)
 {
     const struct tensor *t = flat_of(m, which);
+    if (which == 'w' && m->forgot)
+        return err_set(e, "the f32 weights of a model with bf16 weights are not kept");
     if (gpt2_sharded(m) && (which == 'm' || which == 'v')) {
         if (m->peers.whole(m->peers.ctx, t, e))
             return -1;
@@ -276,6 +278,28 @@ int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e)
     return op_sync(m->b, e);
 }
 
+float *gpt2_place(struct gpt2 *m)
+{
+    return m->b->ops->host ? m->w.flat.data : NULL;
+}
+
+/* Tensor by tensor, so that the f32 matrices of the blocks, which nothing reads any more, go as their
+ * copies come. */
+static void narrow_weights(struct gpt2 *m)
+{
+    for (int i = 0; i < m->params.n; i++) {
+        const struct param *p = &m->params.v[i];
+        size_t to_size = dtype_size(m->copy.type);
+        struct tensor from = tensor_1d(DTYPE_F32, (float *)m->w.flat.data + p->at, p->count);
+        struct tensor to =
+            tensor_1d(m->copy.type, (char *)m->copy.data + (size_t)p->at * to_size, p->count);
+        op_cast(m->b, &to, &from, NULL);
+        if (m->b->ops->forget && p->matrix && strncmp(p->name, "h.", 2) == 0)
+            m->b->ops->forget(m->b, &from);
+    }
+    m->forgot = m->b->ops->forget != NULL;
+}
+
 void gpt2_refresh(struct gpt2 *m, int64_t updates)
 {
     char name[48];
@@ -283,7 +307,10 @@ void gpt2_refresh(struct gpt2 *m, int64_t updates)
         return;
     snprintf(name, sizeof name, "round/%lld", (long long)updates);
     struct rounding r = {.key = rng_key(m->use.seed, name)};
-    op_cast(m->b, &m->copy, &m->w.flat, m->use.stochastic ? &r : NULL);
+    if (m->use.bf16_weights)
+        narrow_weights(m);
+    else
+        op_cast(m->b, &m->copy, &m->w.flat, m->use.stochastic ? &r : NULL);
 }
 
 int gpt2_init(struct gpt2 *m, uint64_t seed, struct err *e)

@@ -92,10 +92,14 @@ int gpt2_init(struct gpt2 *m, uint64_t seed, struct err *e);
  * only takes part. Putting takes this rank's share out of the whole. */
 int gpt2_get(struct gpt2 *m, char which, float *flat, struct err *e);
 int gpt2_put(struct gpt2 *m, char which, const float *flat, struct err *e);
+/* Where the weights lie, to be filled in place (all of them, then gpt2_refresh(m, 0)), or NULL when the
+ * backend keeps them elsewhere. */
+float *gpt2_place(struct gpt2 *m);
 
 /* Rounds the weights into the copy that products read, as behind update number `updates` (0: fresh
  * weights); what gpt2_put('w') and gpt2_update() do by themselves. A run that goes on calls it once,
- * because the key of stochastic rounding holds that number. Nothing to do in fp32 and tf32. */
+ * because the key of stochastic rounding holds that number. Nothing to do in fp32 and tf32. With
+ * bf16_weights the f32 matrices that only products read are forgotten: such a model can't be got. */
 void gpt2_refresh(struct gpt2 *m, int64_t updates);
 
 /* Loads weights of a checkpoint folder into the flat host vector: names with or without

@@ -60,6 +60,7 @@ struct gpt2 {
     int64_t grain;     /* sequences that go back at once */
     struct weights w, g;
     struct tensor m, v;       /* moments, flat */
+    bool forgot;              /* matrices of w, which only the copy has */
     struct tensor copy;       /* the weights as products read them; data NULL: in f32 */
     struct kept *kept;        /* one a block */
     void *last_x, *last_norm; /* behind the last block */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/thread.h"
@@ -144,6 +145,18 @@ static void cpu_get(struct backend *b, void *dst, const struct tensor *src)
     memcpy(dst, src->data, tensor_bytes(src));
 }
 
+/* Whole pages inside of x go back to the kernel. */
+static void cpu_forget(struct backend *b, struct tensor *x)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)x->data;
+    uintptr_t to = from + tensor_bytes(x);
+    (void)b;
+    from = (from + page - 1) / page * page;
+    to = to / page * page;
+    if (from < to)
+        madvise((void *)from, to - from, MADV_DONTNEED); /* advice: failing costs memory only */
+}
+
 static int cpu_sync(struct backend *b, struct err *e)
 {
     if (!b->failed)
@@ -192,6 +205,8 @@ const struct backend_ops cpu_backend_ops = {
     .linear_fwd = cpu_linear_fwd,
     .linear_step = cpu_linear_step,
     .bf16_weights = true,
+    .host = true,
+    .forget = cpu_forget,
     .linear_bwd = cpu_linear_bwd,
     .cast = cpu_cast,
     .gelu_fwd = cpu_gelu_fwd,
