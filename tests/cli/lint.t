@@ -45,7 +45,7 @@ for f in sprintf strcpy strcat strtok atoi atof gets rand; do
 done
 plant "exit" base/a.c "int b = exit(1);" "exit\\(\\) outside"
 plant "long file" base/a.c "$(yes ';' | head -601)" "lines, at most 600"
-plant "long test" tests/cli/a.c "$(yes ';' | head -701)" "lines, at most 700"
+plant "long test" tests/a.c "$(yes ';' | head -701)" "lines, at most 700"
 plant "trailing space" base/a.c "int b; " "white space at the end"
 plant "tab" base/a.c "	int b;" "a tab"
 plant "hidden return" base/a.c "$(printf '#define B(x) \\\n    return x')" "hides a return"
