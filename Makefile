@@ -167,7 +167,7 @@ config: ## what was found
 	@printf '%-10s %s\n' dnnl "$$(printf '#include <dnnl_version.h>\nDNNL_VERSION_MAJOR.DNNL_VERSION_MINOR.DNNL_VERSION_PATCH\n' | $(CC) -E -P - 2>/dev/null | tail -1 | tr -d ' ' || echo missing)"
 	@echo "httpd      $(if $(filter 1,$(HTTPD)),libmicrohttpd $$(pkg-config --modversion libmicrohttpd),libmicrohttpd is missing: no assay serve)"
 	@echo "mpi        $(if $(MPI_SO),$(MPI_PKG) $$(pkg-config --modversion $(MPI_PKG)),not used in this build: make deps MPI=1 installs Open MPI)"
-	@echo "cuda       $(if $(wildcard $(CUDA_HOME)/bin/nvcc),$(CUDA_HOME),not used in this build)"
+	@echo "cuda       $(CUDA_SAYS)"
 	@echo "build      $(BUILD), $(VERSION) $(COMMIT)"
 clean: ## remove the build folder (runs stay)
 	$(Q)rm -rf $(BUILD)

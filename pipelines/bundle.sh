@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# bundle: puts a folder together that runs assay on another machine: bundle.sh BUILD FOLDER TARBALL [WORDS]
+# bundle: puts a folder together that runs assay on another machine:
+# bundle.sh BUILD FOLDER TARBALL WORDS [OBJECT...]
+# WORDS: the emulator's primitives, or empty. OBJECT: the shared objects of this build; one that an earlier
+# build left is not packed.
 #
 # The tool and the shared objects stripped, the libraries they name beside them (lib/), run files,
 # tasks, hardware files and the checks for a machine with GPUs. From the machine come glibc (2.35 or
@@ -7,13 +10,18 @@
 set -eu
 export LC_ALL=C
 build=$1 dir=$2 tarball=$3 words=${4:-}
+shift 4
+objects=("$@")
 newest=2.35
 bin=$build/bundle/bin
 rm -rf "$dir"
 mkdir -p "$dir/lib" "$dir/check"
 cp "$bin/assay" "$dir/"
-for so in "$build"/libassay_*.so; do [ ! -f "$so" ] || cp "$so" "$dir/"; done
-for t in "$bin"/check/*; do [ ! -f "$t" ] || cp "$t" "$dir/check/"; done
+[ ${#objects[@]} = 0 ] || cp "${objects[@]}" "$dir/"
+cuda=$(ls "$dir/libassay_cuda.so" 2>/dev/null || true)
+for t in "$bin"/check/*; do
+    [ -f "$t" ] && { [ -n "$cuda" ] || [ "${t##*/}" != primitives ]; } && cp "$t" "$dir/check/" || true
+done
 [ -z "$words" ] || cp "$words" "$dir/check/"
 # Symbols that objects opened at run time need stay: they are in the dynamic table.
 strip --strip-unneeded "$dir/assay" "$dir"/*.so "$dir"/check/test_* 2>/dev/null || true
@@ -44,3 +52,4 @@ git rev-parse HEAD >"$dir/COMMIT" 2>/dev/null || echo unknown >"$dir/COMMIT"
 tar -C "$(dirname "$dir")" --sort=name --owner=0 --group=0 --mtime=@0 -cf - "$(basename "$dir")" | gzip -n >"$tarball.new"
 mv "$tarball.new" "$tarball"
 echo "bundle: $tarball, $(du -m "$tarball" | cut -f1) MiB: unpack it anywhere and run ./assay doctor, make gpu-smoke" >&2
+[ -n "$cuda" ] || echo "bundle: without libassay_cuda.so, so it runs on CPUs only: this build has no CUDA (make config says why)" >&2

@@ -3,10 +3,14 @@
  * needs no driver for that).
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/buf.h"
+#include "base/file.h"
 #include "tests/tap.h"
 #include "trainer/cuda/find.h"
 #include "trainer/cuda/nccl.h"
@@ -60,6 +64,17 @@ static void test_layouts(void)
     setenv("TEST_FIRST_HOME", "/nowhere", 1);
     CHECK(find_library("libwanted.so.7", homes, why, sizeof why) != NULL,
           "a home without it does not hide the next");
+    snprintf(root, sizeof root, "%s/said", tap_tmp());
+    int was = dup(2), to = open(root, O_CREAT | O_WRONLY, 0600);
+    dup2(to, 2);
+    find_library("libwanted.so.7", homes, why, sizeof why);
+    dup2(was, 2);
+    struct buf said = {0};
+    struct err e = {0};
+    file_read(root, &said, 0, &e);
+    CHECK(str_find(buf_str(&said), STR_LIT("TEST_FIRST_HOME=/nowhere has no libwanted.so.7")) >= 0,
+          "and it is said that it was not there");
+    buf_release(&said);
     unsetenv("TEST_FIRST_HOME");
     unsetenv("TEST_HOME");
     snprintf(root, sizeof root, "%s/venv", tap_tmp());

@@ -40,10 +40,10 @@ $(BUILD)/cudaemu/primitives.words: $(BUILD)/cudaemu/primitives
 	$(Q)$< --write $@ > $@.log || { cat $@.log; exit 1; }
 
 # The pieces; pipelines/bundle.sh puts them together, with the libraries that the pieces name.
-bundle-built: $(BUNDLE_BIN)/assay $(BUNDLE_TEST) $(BUNDLE_EMU) $(if $(filter 1,$(CUDA)),$(CUDA_SO))
+bundle-built: $(BUNDLE_BIN)/assay $(BUNDLE_TEST) $(BUNDLE_EMU) $(if $(filter 1,$(CUDA)),$(CUDA_SO)) $(MPI_SO)
 bundle: deps ## a folder and a tarball that run on a machine without compiler, root or network
 	$(Q)$(MAKE) bundle-built
-	$(Q)bash pipelines/bundle.sh $(BUILD) $(BUNDLE_DIR) $(BUNDLE_TAR) "$(BUNDLE_EMU)"
+	$(Q)bash pipelines/bundle.sh $(BUILD) $(BUNDLE_DIR) $(BUNDLE_TAR) "$(BUNDLE_EMU)" $(if $(filter 1,$(CUDA)),$(CUDA_SO)) $(MPI_SO)
 gpu-smoke: $(TOOL) $(if $(filter 1,$(CUDA)),$(CUDA_SO)) ## 20 steps on all GPUs present, save, restore (under a minute)
 	$(Q)ASSAY=$(abspath $(TOOL)) bash tests/gpu/smoke.sh
 gpu-check: bundle ## every check that wants a GPU, in under 6 minutes; OUT=folder for gpu-check.json

@@ -2,10 +2,18 @@
 # tests (with NVIDIA's headers alone): $(BUILD)/cudaemu/libassay_cuda.so.
 #
 #   CUDA=0        leave it out          ARCH=native   code for the cards of this machine only
+#                                       ARCH="80 90"  or for these (sm_80,sm_90 is the same), and PTX of the last
 #   CUDA_HOME=    the toolkit           NVCC=         the compiler
+COMMA     := ,
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(wildcard /usr/local/cuda/bin/nvcc $(shell command -v nvcc 2>/dev/null))))
 NVCC      := $(wildcard $(CUDA_HOME)/bin/nvcc)
+ifeq ($(NVCC)$(filter 0,$(CUDA))$(filter command,$(firstword $(origin CUDA_HOME))),command)
+$(error CUDA_HOME=$(CUDA_HOME) has no bin/nvcc; leave it out to build without CUDA)
+endif
 CUDA      ?= $(if $(NVCC),1,0)
+CUDA_SAYS := $(if $(filter 1,$(CUDA)),$(if $(NVCC),$(CUDA_HOME)$(if $(ARCH),$(COMMA) ARCH=$(ARCH)),CUDA=1$(COMMA) but there is no nvcc),$(if \
+             $(NVCC),not used in this build: CUDA=$(CUDA),not used in this build: $(if \
+             $(CUDA_HOME),CUDA_HOME=$(CUDA_HOME) has no bin/nvcc,nvcc was not found$(COMMA) set CUDA_HOME)))
 # Headers: of the toolkit, of the distribution, or of pip's nvidia packages.
 CUDA_ROOT := $(firstword $(dir $(wildcard $(CUDA_HOME)/include/cublasLt.h \
              $(CUDA_HOME)/targets/x86_64-linux/include/cublasLt.h /usr/include/cublasLt.h)))
@@ -25,6 +33,15 @@ EMU       := $(if $(and $(CUDA_ROOT),$(filter x86_64,$(shell uname -m)),$(filter
 # Of sm_80, sm_90 and sm_100 what this nvcc knows, and PTX of the newest for what comes later.
 ifeq ($(ARCH),native)
 GENCODE := -arch=native
+else ifneq ($(ARCH),)
+# Below 80 there is no asynchronous copy and no bf16 product.
+CUDA_ASKED := $(patsubst sm_%,%,$(subst $(COMMA), ,$(ARCH)))
+CUDA_CAN   := $(filter-out 50 52 53 60 61 62 70 72 75,$(patsubst sm_%,%,$(if $(NVCC),$(shell $(NVCC) --list-gpu-code))))
+ifneq ($(if $(NVCC),$(filter-out $(CUDA_CAN),$(CUDA_ASKED))),)
+$(error ARCH=$(ARCH): $(filter-out $(CUDA_CAN),$(CUDA_ASKED)) is none; native, or of $(CUDA_CAN), which this nvcc and these kernels know)
+endif
+GENCODE := $(foreach a,$(CUDA_ASKED),-gencode arch=compute_$(a),code=sm_$(a)) \
+           $(foreach a,$(lastword $(CUDA_ASKED)),-gencode arch=compute_$(a),code=compute_$(a))
 else ifneq ($(NVCC),)
 CUDA_KNOWN = $(filter 80 90 100,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
 GENCODE = $(foreach a,$(CUDA_KNOWN),-gencode arch=compute_$(a),code=sm_$(a)) \

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "trainer/cuda/find.h"
 
 /* pip's nvidia packages, one folder a library or (from CUDA 13 on) one for all. A pattern's * matches no
@@ -114,9 +115,15 @@ void *find_library(const char *name, const char *const *homes, char *why, size_t
     const char *home = getenv("HOME");
     char local[PATH_MAX];
     void *so = NULL;
-    for (; !so && *homes; homes++)
-        if (getenv(*homes))
-            so = open_below(getenv(*homes), name);
+    for (; !so && *homes; homes++) {
+        const char *told = getenv(*homes);
+        if (!told || !*told)
+            continue;
+        so = open_below(told, name);
+        /* CUDA_HOME is of the whole toolkit, which may well lack this one. */
+        if (!so && strcmp(*homes, "CUDA_HOME") != 0)
+            log_warn("%s=%s has no %s: it is looked for elsewhere", *homes, told, name);
+    }
     if (!so)
         so = dlopen(name, RTLD_NOW | RTLD_LOCAL); /* our run path, and where the loader looks */
     if (!so)
