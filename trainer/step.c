@@ -2,6 +2,7 @@
 #include "trainer/step.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -43,24 +44,28 @@ int64_t step_micro(const struct model_config *m, const struct gpt2_use *use, int
     int64_t n = told > 0 && told < most ? told : most;
     int64_t grain = use->grain ? use->grain : 1, rows = use->prefers->pass_rows;
     struct gpt2_plan plan;
-    char text[256], room[32];
+    int64_t scratch = use->prefers->reserve, left = free_bytes;
+    char text[256], room[32], beside[32], more[64] = "";
     if (!told && rows && n * use->length > rows)
         n = step_sequences(rows, use->length);
     if (free_bytes >= 0)
-        free_bytes = free_bytes > use->prefers->reserve ? free_bytes - use->prefers->reserve : 0;
+        left = free_bytes > scratch ? free_bytes - scratch : 0;
     for (n = (n + grain - 1) / grain * grain;; n -= grain) {
         struct gpt2_use with = *use;
         with.batch = n < most ? n : most;
         gpt2_plan(m, &with, &plan);
-        if (free_bytes < 0 || plan.total <= free_bytes)
+        if (free_bytes < 0 || plan.total <= left)
             return with.batch;
         if (n <= grain || told)
             break;
     }
     gpt2_plan_text(&plan, text, sizeof text);
     gpt2_size_text(free_bytes, room);
-    return err_set(e, "training %lld sequence%s of %lld at once needs %s, but %s are free",
-                   (long long)n, n == 1 ? "" : "s", (long long)use->length, text, room);
+    gpt2_size_text(scratch, beside);
+    if (scratch)
+        snprintf(more, sizeof more, " and %s of scratch", beside);
+    return err_set(e, "training %lld sequence%s of %lld at once needs %s%s, but %s are free",
+                   (long long)n, n == 1 ? "" : "s", (long long)use->length, text, more, room);
 }
 
 /* ---- gradients ---- */

@@ -391,11 +391,12 @@ static void test_head(enum dtype type, int64_t N, int64_t I, int64_t O)
     struct box y = box_new(&r, 9, 0, 2, N, O, 0, 0), dw = box_new(&r, 1, 0, 2, O, I, 0, 0);
     op_linear_fwd(&r.b, &y.t, &x.t, &w.t, WEIGHT_OUT_IN, NULL, NULL);
     ref_linear_fwd(N, I, O, y.want, x.want, w.want, true, NULL, NULL);
-    check_f32(&r, &y, 1e-6, name, "f32 logits of narrow factors");
+    /* Tensor cores cut what they add: 1e-5 is far from the 4e-3 of logits that went through bf16. */
+    check_f32(&r, &y, 1e-5, name, "f32 logits of narrow factors");
     op_linear_bwd(&r.b, &dx.t, false, &dw.t, NULL, &g.t, &x.t, &w.t, WEIGHT_OUT_IN, NULL);
     ref_linear_bwd(N, I, O, dx.want, dw.want, NULL, g.want, x.want, w.want, true, NULL);
     check(&r, &dx, 1, name, "back through a narrow weight");
-    check_f32(&r, &dw, 1e-6, name, "its gradient in f32");
+    check_f32(&r, &dw, 1e-5, name, "its gradient in f32");
     rig_close(&r);
 }
 

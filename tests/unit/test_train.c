@@ -353,6 +353,9 @@ static void test_micro_batch(void)
     CHECK(train_micro_batch(&r.model, &r.train, one.total - 1, cpu, &e) == -1 &&
               strstr(e.msg, "needs") && strstr(e.msg, "are free"),
           "none when not even one fits: %s", e.msg);
+    CHECK(train_micro_batch(&r.model, &r.train, 1 << 20, backend_prefers("cuda"), &e) == -1 &&
+              strstr(e.msg, " and 256 MiB of scratch, but 1.0 MiB are free"),
+          "on a GPU the scratch is in the sentence: %s", e.msg);
     r.train.micro_batch = 16;
     CHECK_INT(train_micro_batch(&r.model, &r.train, -1, cpu, &e), 16, "or what was asked for");
     CHECK(train_micro_batch(&r.model, &r.train, three.total, cpu, &e) == -1,
