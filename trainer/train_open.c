@@ -173,8 +173,14 @@ static int load_checkpoint(struct trainer *t, const struct train_state *found, s
     gpt2_refresh(t->m, found->updates);
     log_info("going on from step %lld of %lld (%s)", (long long)found->step, (long long)t->steps,
              dir);
-    /* A kill may have come between the folder's rename and the links. */
-    return folder_links(t->o->out, found->step, found->best_step, e) ? -1 : 1;
+    /* A kill may have come between the folder's rename and the links, or before an older one went:
+     * behind the last step nothing else would take that away. */
+    bool last = found->step == t->steps;
+    if (folder_links(t->o->out, found->step, found->best_step, e) ||
+        (last && folder_prune(t->o->out, t->c.checkpoint_every, t->steps, t->c.keep,
+                              found->best_step, e)))
+        return -1;
+    return 1;
 }
 
 /* --resume of a checkpoint that is of another run: refused by name. */

@@ -84,6 +84,11 @@ for k in $(seq $times); do
     rm -rf cut
 done
 
+# Killed behind the last checkpoint, before an older one was taken away: with one more to keep that is
+# the folder.
+train late --set train.keep=3 && rm late/manifest.json && [ -d late/step-00000080 ] && train late && same whole late
+ok $? "killed between the last checkpoint and the removal of an old one, run again: the same folders"
+
 train_bg term --set train.micro_batch=1 2>err.txt &
 pid=$!
 while [ ! -e term/latest ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
