@@ -53,20 +53,20 @@ static const struct source_file fineweb[] = {
 
 const struct source sources[] = {
     {"gpt2", "GPT-2 vocabulary: vocab.bpe and encoder.json, 50,257 tokens",
-     "modified MIT (OpenAI 2019)", OPENAI, gpt2},
+     "modified MIT (OpenAI 2019)", OPENAI, gpt2, 0},
     {"r50k_base", "the same vocabulary as one .tiktoken file", "MIT (openai/tiktoken)", OPENAI,
-     r50k},
+     r50k, 0},
     {"cl100k_base", "vocabulary of GPT-4's time, 100,256 ranks", "MIT (openai/tiktoken)", OPENAI,
-     cl100k},
+     cl100k, 0},
     {"o200k_base", "vocabulary of GPT-4o's time, 199,998 ranks", "MIT (openai/tiktoken)", OPENAI,
-     o200k},
+     o200k, 0},
     {"tinyshakespeare", "1.1 MB of Shakespeare's plays as one text",
-     "public domain text; repository MIT (karpathy/char-rnn)", GITHUB, shakespeare},
+     "public domain text; repository MIT (karpathy/char-rnn)", GITHUB, shakespeare, 0},
     {"instruction-data", "1,100 instructions with input and output, JSON",
-     "Apache-2.0 (rasbt/LLMs-from-scratch)", GITHUB, instruct},
+     "Apache-2.0 (rasbt/LLMs-from-scratch)", GITHUB, instruct, 0},
     {"fineweb10B-gpt2",
      "FineWeb 10BT sample in GPT-2 tokens: 1 validation and 103 training shards, 20.8 GB",
-     "ODC-BY 1.0 (HuggingFaceFW/fineweb); shards by kjj0", HUB, fineweb},
+     "ODC-BY 1.0 (HuggingFaceFW/fineweb); shards by kjj0", HUB, fineweb, 1024 + 2 * 100000000},
     {0}};
 
 const struct source *source_find(const char *name)

@@ -7,6 +7,7 @@
 #define DATASETS_SOURCES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/mem.h"
 
@@ -18,6 +19,7 @@ struct source_file {
 struct source {
     const char *name, *what, *licence, *host;
     const struct source_file *files; /* in the order of fetching; ended by a row without a path */
+    int64_t file_bytes;              /* of each file, where they are large; 0: small */
 };
 extern const struct source sources[]; /* ended by a row without a name */
 

@@ -45,17 +45,18 @@ static const struct field fields[] = {
      .type = FIELD_STR,
      .at = offsetof(struct opt, dir),
      .def = ".",
-     .help = "folder whose free disk space is told"},
+     .help = "folder whose free disk space is told; with --config: where the run will be"},
     {.name = "config",
      .type = FIELD_STR,
      .at = offsetof(struct opt, config),
      .def = "",
-     .help = "run file: only look whether its training can start here (backend, precision)"},
+     .help = "run file: only look whether its training can start here (backend, precision, "
+             "devices, disk)"},
     {.name = "hardware",
      .type = FIELD_STR,
      .at = offsetof(struct opt, hardware),
      .def = "",
-     .help = "with --config: hardware file that must be readable"},
+     .help = "with --config: hardware file, whose devices are counted here"},
     {.name = "data",
      .type = FIELD_STR,
      .at = offsetof(struct opt, data),
@@ -207,8 +208,10 @@ static int check_run(const struct opt *o, struct arena *a, struct err *e)
     struct hardware h;
     const char *backend;
     if (run_load(&r, str_dup(a, o->config), o->set, a, e) ||
-        (o->hardware.n && hardware_load(&h, str_dup(a, o->hardware), a, e)) ||
-        starts_here(&r, &backend, e) || tasks_here(&r, str_dup(a, o->data), a, e))
+        (o->hardware.n &&
+         (hardware_load(&h, str_dup(a, o->hardware), a, e) || devices_here(&r, &h, e))) ||
+        starts_here(&r, &backend, e) || tasks_here(&r, str_dup(a, o->data), a, e) ||
+        room_here(&r, str_dup(a, o->data), str_dup(a, o->dir), a, e))
         return -1;
     if (!r.model.from.n)
         printf("%-12s trains on %s in %s\n", "run", backend, precision_names[r.train.precision]);

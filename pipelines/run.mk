@@ -60,7 +60,7 @@ run-active: $(ACTIVE:%=run-%)
 BUILT = $(MAKE) $(if $(Q),-s) $(if $(wildcard /dev/nvidiactl /dev/nvidia[0-9]*),all,$(TOOL) $(MPI_SO))
 # What cannot train here says so before anything is fetched; a run that has trained is not asked.
 STARTS = for run in $(1); do test -e $(RUNS_DIR)/$$run/pretrain/manifest.json || \
-	  $(TOOL) doctor --config $(RUN_FILES)/$$run.ini $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %) $(DATA:%=--data %) > /dev/null || exit 1; done
+	  $(TOOL) doctor --config $(RUN_FILES)/$$run.ini $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %) $(DATA:%=--data %) --dir $(RUNS_DIR) > /dev/null || exit 1; done
 
 run: deps ## RUN=name: the whole chain of one run file in pipelines/runs/
 	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(RUN_NAMES)" >&2; exit 2; }
@@ -118,6 +118,7 @@ judge: $(TOOL) ## PANEL=p RUNS="a b" JUDGE=spec: the answers of several runs jud
 	  $(patsubst %,--judge '%',$(if $(filter local,$(JUDGE)),$(LOCAL_SPEC),$(JUDGE))) $(PANEL_OPTIONS)
 
 judge-check: $(TOOL) ## every judge protocol through a real llama.cpp server from PyPI
+	@test -f tests/judge_check.sh || { echo "judge-check is of the source tree: its files are not in a bundle" >&2; exit 2; }
 	$(Q)BUILD=$(BUILD) ASSAY=$(abspath $(TOOL)) bash pipelines/local_judge.sh $(LOCAL_DIR) $(LOCAL_PORT) \
 	  bash tests/judge_check.sh '$(LOCAL_SPEC)'; rc=$$?; \
 	  if [ $$rc = 77 ]; then echo '1..0 # SKIP PyPI is out of reach'; else exit $$rc; fi

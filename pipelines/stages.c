@@ -258,9 +258,7 @@ static int vocab_rules(struct maker *m, struct err *e)
     return 0;
 }
 
-/* How many files of 1e8 tokens a run of public shards reads: its token budget, rounded up, and the
- * validation file. */
-static int64_t shard_files(const struct run *r)
+int64_t stages_shard_files(const struct run *r)
 {
     struct err
         ignored; /* a budget that can't be computed here is refused by train, with its reason */
@@ -272,7 +270,7 @@ static int shard_rules(struct maker *m, struct err *e)
 {
     const struct run_data *d = &m->r->data;
     if (d->kind == DATA_SHARDS)
-        return locate(m, d->shards, shard_files(m->r), &m->shards, &m->shards_dep, e);
+        return locate(m, d->shards, stages_shard_files(m->r), &m->shards, &m->shards_dep, e);
     m->shards = arena_printf(m->a, "%s/shards", m->dir);
     m->shards_dep = arena_printf(m->a, "%s/manifest.json", m->shards);
     stages_rule(m, m->shards_dep,

@@ -33,6 +33,10 @@ void stages_section(const struct run *r, const char *section, struct buf *out);
 const char *const *stages_task_scorers(const struct run *r, struct str task, struct str *metric,
                                        struct arena *a);
 
+/* How many files of 1e8 tokens a run of public shards reads: its token budget, rounded up, and the
+ * validation file; 0: unknown. */
+int64_t stages_shard_files(const struct run *r);
+
 /* What the artefacts of an entry of eval.tasks are called: its file's name without .ini. */
 const char *stages_task_name(struct str task, struct arena *a);
 

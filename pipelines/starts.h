@@ -12,6 +12,13 @@ int starts_here(const struct run *r, const char **backend, struct err *e);
 /* Are the tasks and rows of [eval] tasks there that lie behind $DATA? data: that folder, NULL or "" if
  * nobody said. Others are looked at when the run's rules are written. */
 int tasks_here(const struct run *r, const char *data, struct arena *a, struct err *e);
+/* Is there room on disk for what the run fetches into data and for its checkpoints below dir? What is not
+ * known counts nothing, so a refusal is sure. */
+int room_here(const struct run *r, const char *data, const char *dir, struct arena *a,
+              struct err *e);
+/* How many of the machine's devices open here: fewer than its file says are warned of, fewer than
+ * train.ranks refused. Before anything else opens one: it forks. */
+int devices_here(const struct run *r, const struct hardware *h, struct err *e);
 /* Whether the answer for one run is that for the other. */
 bool starts_alike(const struct run *a, const struct run *b);
 

@@ -196,9 +196,8 @@ static bool opens(int device)
     return backend_open(&b, "cuda", device, 1, &ignored) == 0;
 }
 
-/* How many of `most` devices open. In a child: a device that was opened does not survive a fork, and
- * ranks are forked behind this. */
-static int64_t devices_here(int64_t most)
+/* In a child: a device that was opened does not survive a fork, and ranks are forked behind this. */
+int64_t launch_devices(int64_t most)
 {
     int state;
     fflush(NULL);
@@ -219,7 +218,7 @@ static int64_t ranks_by_hardware(const struct launch_wish *w)
     int64_t count = w->hardware ? w->hardware->count : 1;
     if (count < 2 || count > 255 || str_eqz(w->backend, "cpu"))
         return 1;
-    int64_t here = devices_here(count);
+    int64_t here = launch_devices(count);
     if (here > 0 && here < count)
         log_warn("%.*s has %lld devices, here are %lld: working with these",
                  STR_ARG(w->hardware->name), (long long)count, (long long)here);

@@ -28,6 +28,8 @@ struct launch_wish {
 };
 int launch_command(const struct launch_wish *w, struct rendezvous_seat *seat, bool *launched,
                    int *status, struct err *e);
+/* How many of `most` (at most 255) CUDA devices open, 0: none. Before this process opens one. */
+int64_t launch_devices(int64_t most);
 /* What interrupts: for a launched rank but 0 the terminal's Ctrl-C means nothing, rank 0 tells it. */
 void launch_interrupts(const struct rendezvous_seat *seat); /* NULL: not launched */
 

@@ -67,4 +67,13 @@ has "$tmp/err" "8xa100-40 is of A100 40GB SXM4 (driver_name = .*), this run is o
 has "$tmp/err2" "8xa100-40 is of A100 40GB SXM4 .*, the run was on NVIDIA GeForce RTX 3090" "so does result"
 is "$(fact wrong peak_from)" "table of devices, NVIDIA GeForce RTX 3090: 2 x 71 TFLOP/s" "the peak is the card's own"
 is "$(field wrong hardware.price_hour) $(field wrong cost_train) $(field wrong hardware.ranks)" "None None 2" "and there is no price and no cost"
+
+# Before anything is fetched: how many of the file's devices are here.
+ask() { "$ASSAY" doctor --config "$tmp/rr/right/run.ini" --hardware "$file" --dir "$tmp" "$@" >"$tmp/out" 2>"$tmp/err"; }
+CUEMU_DEVICES=1 ask
+is "$? $(grep -c '8xa100-40 has 8 devices, here are 1: the training takes 1, its price is of the whole machine' "$tmp/err")" "0 1" "fewer devices than are paid are warned of" || sed 's/^/# /' "$tmp/err"
+CUEMU_DEVICES=8 ask
+is "$? $(cat "$tmp/err")" "0 " "as many are not"
+ask --set train.ranks=4
+is "$? $(head -1 "$tmp/err")" "2 doctor: train.ranks = 4, but here are 2 devices" "more ranks than devices are refused"
 done_testing

@@ -196,6 +196,11 @@ is "$? $(grep -c 'precision fp16: the cpu backend computes in' "$tmp/log")" "2 1
 is "$(ls "$tmp/never" 2>/dev/null)" "" "before anything is made"
 "$ASSAY" doctor --config "$tmp/files/tiny.ini" > "$tmp/log" 2>&1
 is "$? $(grep -c 'trains on [a-z]* in fp32' "$tmp/log")" "0 1" "doctor --config says what a run would train on"
+go RUN=tiny RUNS_DIR="$tmp/never" SET="model.layers=900 model.width=65536 model.heads=512" > "$tmp/log" 2>&1
+is "$? $(grep -c 'never has [0-9.]* GiB free, the run needs [0-9.]* GiB there for its checkpoints (train.keep = ' "$tmp/log")" "2 1" "a disk that cannot hold the checkpoints is said" || tail -3 "$tmp/log" | sed 's/^/# /'
+is "$(ls "$tmp/never" 2>/dev/null)" "" "before anything is made"
+"$ASSAY" doctor --config pipelines/runs/gpt2-163m.ini --set eval.tasks= --set train.backend=cpu --set train.precision=fp32 --set finetune.precision=fp32 --set train.keep=900000 --set train.checkpoint_every=100 --data "$tmp/nodata" --dir "$tmp" > "$tmp/log" 2>&1
+is "$? $(grep -c 'for its sources (6.3) and its checkpoints' "$tmp/log")" "1 1" "with what is to be fetched: 34 files of 1e8 tokens" || sed 's/^/# /' "$tmp/log"
 mkdir "$tmp/libs"
 ASSAY_LIBDIR=$tmp/libs "$ASSAY" doctor > "$tmp/log" 2>&1
 is "$(grep -cE '^(nccl|nvml) +(/|.*no lib.* where the loader looks)|^mpi .*was not built' "$tmp/log")" 3 "doctor says of NCCL, NVML and MPI whether they are here" || sed 's/^/# /' "$tmp/log"
