@@ -15,5 +15,5 @@ gpu-check: ## every check that wants a GPU, in under 6 minutes; OUT=folder for g
 	$(Q)OUT=$(or $(OUT),$(BUILD)) bash tests/gpu/check.sh
 all deps FORCE:
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n",$$1,$$2}' Makefile pipelines/run.mk
+	@awk -F':.*## ' '/^judge-check:/{next} /^[a-z-]+:.*## /{printf "  make %-12s %s\n",$$1,$$2}' Makefile pipelines/run.mk
 .PHONY: all deps FORCE help gpu-smoke gpu-check

@@ -42,12 +42,18 @@ for f in "$dir/assay" "$dir"/*.so "$dir"/lib/* "$dir"/check/*; do
 done
 
 cp pipelines/bundle.mk "$dir/Makefile"
-cp LICENSE README.md "$dir/"
+cp LICENSE "$dir/"
+{
+    echo "> This is a bundle: built already, so there is no \`make test\` and nothing to install; \`make help\` lists what there is. The machine must"
+    echo "> have make, bash, awk, flock, a mounted /proc, glibc $newest or later and its C++ runtime; for GPUs see docs/cuda.md, \"A rented box\"."
+    echo
+    cat README.md
+} >"$dir/README.md"
 mkdir -p "$dir/pipelines" "$dir/tests/gpu" "$dir/docs"
 cp -r pipelines/run.mk pipelines/*.sh pipelines/*.py pipelines/runs pipelines/hardware pipelines/tasks pipelines/prices \
     pipelines/sweeps pipelines/reference "$dir/pipelines/"
 cp tests/gpu/*.sh tests/gpu/*.py "$dir/tests/gpu/"
-cp docs/*.md "$dir/docs/"
+cp -r docs/*.md docs/ci "$dir/docs/"
 git rev-parse HEAD >"$dir/COMMIT" 2>/dev/null || echo unknown >"$dir/COMMIT"
 tar -C "$(dirname "$dir")" --sort=name --owner=0 --group=0 --mtime=@0 -cf - "$(basename "$dir")" | gzip -n >"$tarball.new"
 mv "$tarball.new" "$tarball"

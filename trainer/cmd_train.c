@@ -63,8 +63,9 @@ const struct command cmd_train = {
         "Writes OUT/step-N/ checkpoint folders (Hugging Face GPT-2 layout), the links latest "
         "and best,\nmetrics.jsonl with a line a step, and OUT/manifest.json last. Run again "
         "after a kill, a signal\nor max_hours it goes on from the newest checkpoint and ends "
-        "with the same bytes. SIGINT, SIGTERM\nand SIGUSR1 save a checkpoint and end with "
-        "status 4. Several processes (ranks) read one batch together:\n--ranks starts them "
+        "with the same bytes (on cuda with\nASSAY_CUDA_TUNE=separate). SIGINT, SIGTERM and SIGUSR1 "
+        "save a checkpoint and end with status 4.\nSeveral processes (ranks) read one batch "
+        "together:\n--ranks starts them "
         "here, mpirun, srun or torchrun-like launchers on many machines (docs/clusters.md).",
     .options = &options,
     .run = run,

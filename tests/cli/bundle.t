@@ -52,6 +52,10 @@ cp "$tmp/tiny.ini" "$box/pipelines/runs/"
 is $? 0 "make run in the bundle: from a run file to its result" || tail -5 "$tmp/log" | sed 's/^/# /'
 ok "the result is there" test -s "$box/runs/tiny/result.msgpack"
 ok "make lists what it can do" bash -c 'make -C "$1" | grep -q gpu-check' _ "$box"
+is "$(make -C "$box" --no-print-directory | grep -c judge-check) $(make -C "$box" --no-print-directory judge-check 2>&1 | head -1)" \
+    "0 judge-check is of the source tree: its files are not in a bundle" "and not what it cannot" || make -C "$box" judge-check 2>&1 | sed 's/^/# /'
+is "$(grep -o 'docs/ci/[a-z.-]*' "$box/docs/gate.md" | sort -u | while read -r f; do [ -f "$box/$f" ] || echo "$f"; done)" "" "the files that its pages name are in it"
+has "$box/README.md" "This is a bundle: built already" "its README says what it is and what the machine must have"
 
 # A driver that is there and lists no GPU: one sentence, and none of the shell's.
 mkdir "$tmp/none"
