@@ -95,8 +95,10 @@ bool ifeval_answer(struct str text, struct str *answer)
     if (s.n < open.n || memcmp(s.p, open.p, open.n) != 0)
         return true;
     ptrdiff_t at = str_find(s, close);
-    if (at < 0)
+    if (at < 0) {
+        *answer = (struct str){0};
         return false;
+    }
     *answer = str_trim((struct str){s.p + at + close.n, s.n - (size_t)at - close.n});
     return true;
 }
@@ -118,11 +120,7 @@ static void score(const struct item *it, const struct response *r, struct score 
         out->detail = STR_LIT("the item has no constraints");
         return;
     }
-    if (!ifeval_answer(r->text, &text)) {
-        out->outcome = OUTCOME_TRUNCATED;
-        out->detail = STR_LIT("its think block is not closed");
-        return;
-    }
+    bool answered = ifeval_answer(r->text, &text); /* else text is empty, which follows nothing */
     for (size_t i = 0; i < it->constraints.n; i++) {
         struct ifeval_verdict v;
         ifeval_verdict(it->constraints.v[i], text, &v, a);
@@ -139,7 +137,11 @@ static void score(const struct item *it, const struct response *r, struct score 
     size_t n = it->constraints.n;
     out->value = all ? passed == n : (double)passed / (double)n;
     out->weight = all ? NAN : (double)n;
-    score_detail(out, r, why.p, a);
+    score_detail(
+        out, r,
+        answered ? why.p
+                 : arena_printf(a, "%s; its think block never closes, so it has no answer", why.p),
+        a);
     buf_release(&why);
 }
 
@@ -168,7 +170,7 @@ const struct scorer scorer_ifeval = {
     .name = "ifeval",
     .metric = "ifeval_prompt_strict",
     .help = "1 if every checkable instruction of the item is followed (strict)",
-    .version = 1,
+    .version = 2,
     .score = prompt_strict,
     .report = ifeval_report,
 };
@@ -176,7 +178,7 @@ const struct scorer scorer_ifeval_loose = {
     .name = "ifeval_loose",
     .metric = "ifeval_prompt_loose",
     .help = "the same, where any of eight trimmed variants of the answer may pass",
-    .version = 1,
+    .version = 2,
     .score = prompt_loose,
     .report = ifeval_report,
 };
@@ -184,7 +186,7 @@ const struct scorer scorer_ifeval_inst = {
     .name = "ifeval_inst",
     .metric = "ifeval_inst_strict",
     .help = "share of all instructions that are followed (strict)",
-    .version = 1,
+    .version = 2,
     .score = instruction_strict,
     .report = ifeval_report,
 };
@@ -192,7 +194,7 @@ const struct scorer scorer_ifeval_inst_loose = {
     .name = "ifeval_inst_loose",
     .metric = "ifeval_inst_loose",
     .help = "share of all instructions that are followed (loose)",
-    .version = 1,
+    .version = 2,
     .score = instruction_loose,
     .report = ifeval_report,
 };

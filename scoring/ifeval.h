@@ -54,7 +54,7 @@ struct ifeval_verdict {
 /* constraint: formats/constraint.h. answer: any bytes. In the arena. */
 void ifeval_verdict(struct str constraint, struct str answer, struct ifeval_verdict *v,
                     struct arena *a);
-/* The answer without a closed think block; false: the block is not closed. */
+/* The answer without a closed think block; false: the block never closes, so the answer is empty. */
 bool ifeval_answer(struct str text, struct str *answer);
 
 #endif

@@ -152,8 +152,9 @@ struct json *ifeval_report(const struct scorer *s, const struct items *items,
         const struct item *it = &items->v[i];
         const struct response *r = responses_find(responses, it->id);
         struct str text = {0};
-        bool answered = r && r->finish != FINISH_ERROR && r->finish != FINISH_FILTER &&
-                        ifeval_answer(r->text, &text);
+        bool answered = r && r->finish != FINISH_ERROR && r->finish != FINISH_FILTER;
+        if (answered)
+            ifeval_answer(r->text, &text); /* a think block that never closes leaves it empty */
         if (it->constraints.n)
             add_item(&c, it, text, answered, a);
     }

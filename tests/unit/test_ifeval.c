@@ -219,8 +219,9 @@ static void test_scorers(void)
           "an unsupported instruction leaves the item without a score");
     CHECK_NEAR(value("ifeval", two, "<think>a, b</think>\n\"no\"", &outcome, &w), 1, 0,
                "a closed think block is no part of the answer");
-    CHECK(isnan(value("ifeval", two, "<think>a, b", &outcome, &w)) && outcome == OUTCOME_TRUNCATED,
-          "an open one means it was cut");
+    CHECK(value("ifeval", two, "<think>\"no\"", &outcome, &w) == 0 && outcome == OUTCOME_SCORED &&
+              value("ifeval_inst_loose", two, "<think>\"no\"", &outcome, &w) == 0,
+          "an open one never comes to an answer, so nothing is followed");
     CHECK_NEAR(value("ifeval_inst_loose", two, " \n", &outcome, &w), 0, 0,
                "a blank follows nothing");
 }
@@ -270,6 +271,20 @@ static void test_report(void)
               json_int(json_get(sup, "instructions"), 0) == 3 &&
               json_num(json_get(sup, "prompt_strict")) == 1,
           "supported: only what has a verdict and an answer");
+    struct response thinking[] = {{.item = STR_LIT("a"), .text = STR_LIT("\"x\"")},
+                                  {.item = STR_LIT("c"), .text = STR_LIT("<think>on and on")}};
+    struct responses open = {thinking, 2, {0}, {0}};
+    index_add(&open.index, thinking[0].item, 0);
+    index_add(&open.index, thinking[1].item, 1);
+    struct json *ran_on =
+        ifeval_report(scorer_find(STR_LIT("ifeval"), NULL), &items, &open, &note, &a);
+    sup = json_get(ran_on, "supported");
+    CHECK(json_int(json_get(sup, "prompts"), 0) == 2 &&
+              json_num(json_get(sup, "prompt_strict")) == 0.5 &&
+              json_num(json_get(json_get(ran_on, "exact"), "prompt_loose")) == 0.5,
+          "a model that runs on in thought is not spared its prompts");
+    index_release(&open.index);
+    json_free(ran_on);
     const struct json *base = json_get(o, "baselines");
     CHECK_NEAR(json_num(json_get(json_get(base, "empty"), "inst_loose")), 0, 0, "empty: nothing");
     CHECK_NEAR(json_num(json_get(json_get(base, "echo"), "inst_strict")), 2 / 5., 1e-15,
