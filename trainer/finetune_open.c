@@ -76,8 +76,24 @@ static int open_set(struct tuner *t, const char *name, struct examples *x, struc
     return 0;
 }
 
+/* Ids mean text by one vocabulary: that of the checkpoint, as far as both say theirs. */
+static int same_vocab(struct tuner *t, struct err *e)
+{
+    const char *init = checkpoint_resolve(&t->arena, t->o->init, e);
+    struct str model = init ? manifest_vocab(&t->arena, init) : (struct str){0};
+    struct str examples = manifest_vocab(&t->arena, t->o->examples);
+    if (!init || !model.n || !examples.n || str_eq(model, examples))
+        return init ? 0 : -1;
+    return err_code(e, EXIT_USAGE,
+                    "%s: its examples are of vocabulary %.12s, but %s was trained with another, "
+                    "%.12s: make them with that one",
+                    t->o->examples, str_dup(&t->arena, examples), init, str_dup(&t->arena, model));
+}
+
 int tuner_open_examples(struct tuner *t, struct err *e)
 {
+    if (same_vocab(t, e))
+        return -1;
     if (open_set(t, "train.bin", &t->train_file, &t->train, e) ||
         open_set(t, "val.bin", &t->val_file, &t->val, e))
         return -1;

@@ -140,6 +140,8 @@ ok "an export without a vocabulary passes the name on" fails 2 "$trained" "$ASSA
 ok "and takes the right one" quiet "$ASSAY" eval --task documents --model "$tmp/hf" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/v1.msgpack"
 quiet "$ASSAY" shard --instruct --vocab "$tmp/v.tiktoken" --in "$tmp/d/instruct_train.msgpack" --val "$tmp/d/instruct_val.msgpack" --template bare --out "$tmp/x"
 quiet "$ASSAY" finetune --config "$tmp/run.ini" --set finetune.epochs=1 --init "$tmp/m" --examples "$tmp/x" --out "$tmp/ft"
+quiet "$ASSAY" shard --instruct --vocab "$tmp/v2.tiktoken" --in "$tmp/d/instruct_train.msgpack" --val "$tmp/d/instruct_val.msgpack" --template bare --out "$tmp/x2"
+ok "examples of another are no food for it" fails 2 "x2: its examples are of vocabulary .* was trained with another" "$ASSAY" finetune --config "$tmp/run.ini" --init "$tmp/m" --examples "$tmp/x2" --out "$tmp/ft2"
 ok "a fine-tuned model knows its vocabulary" fails 2 "$trained" "$ASSAY" sample --model "$tmp/ft" --vocab "$tmp/v2.tiktoken" --prompt a
 ok "and speaks in it" quiet "$ASSAY" sample --model "$tmp/ft" --vocab "$tmp/v.tiktoken" --prompt a --max-new-tokens 2
 
