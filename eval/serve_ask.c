@@ -281,7 +281,7 @@ static int take_number(struct reader *r, const struct parameter *p, const struct
     if (above && !(x > p->min && x <= p->max))
         return REFUSE(r, "%s is above %.15g and up to %.15g", p->name, p->min, p->max);
     if (!(x >= p->min && x <= p->max))
-        return REFUSE(r, "%s is from %.15g to %.15g", p->name, p->min, p->max);
+        return REFUSE(r, "%s is from %.16g to %.16g", p->name, p->min, p->max);
     char *base = p->shape == READER_INT ? (char *)r : (char *)r->k;
     if (real)
         *(double *)(void *)(base + p->at) = x;

@@ -107,8 +107,12 @@ static void test_ask(void)
           "a doubled key: %s", f.message);
     CHECK(read_ask(&k, false, "{\"prompt\":\"a\",\"seed\":1e400}", &f) && f.status == 400,
           "a number that is none: %s", f.message);
+    CHECK(read_ask(&k, false, "{\"prompt\":\"a\",\"seed\":-1}", &f) &&
+              strstr(f.message, "seed is from 0 to 9007199254740991"),
+          "a bound is said with all its digits: %s", f.message);
     CHECK(read_ask(&k, false, "{\"prompt\":\"a\",\"top_p\":1.01}", &f) &&
-              strcmp(f.param, "top_p") == 0 && strcmp(f.message, "top_p is above 0 and up to 1") == 0,
+              strcmp(f.param, "top_p") == 0 &&
+              strcmp(f.message, "top_p is above 0 and up to 1") == 0,
           "a range is said: %s", f.message);
     CHECK(read_ask(&k, true,
                    "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"max_tokens\":3,"
