@@ -101,6 +101,7 @@ static int open_impl(struct rendezvous *r, const struct rendezvous_options *o,
     struct rendezvous_impl *m = r->impl = mem_zero(sizeof *m);
     const struct rendezvous_seat *seat = o ? o->seat : NULL;
     m->mpi = f->mpi;
+    m->launched = seat;
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     m->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&m->lock, NULL);

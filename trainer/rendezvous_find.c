@@ -103,13 +103,14 @@ static int find_place(struct rendezvous_found *f, struct err *e)
     }
     if (slurm)
         return slurm_place(f, e);
+    const char *mpi =
+        getenv("ASSAY_LIBDIR")
+            ? ", or put libassay_mpi.so where ASSAY_LIBDIR says: it is looked for there alone"
+            : ", or build libassay_mpi.so (install Open MPI's headers, then make)";
     return err_code(e, EXIT_USAGE,
                     "rank %d of %d does not know where rank 0 is: set MASTER_ADDR and MASTER_PORT, "
                     "or ASSAY_RENDEZVOUS to a file that all ranks see%s",
-                    f->rank, f->world,
-                    strcmp(f->way, "mpi") == 0
-                        ? ", or build libassay_mpi.so (install Open MPI's headers, then make)"
-                        : "");
+                    f->rank, f->world, strcmp(f->way, "mpi") == 0 ? mpi : "");
 }
 
 static const struct mpi_object *mpi_load(struct err *e)

@@ -47,13 +47,19 @@ void rendezvous_fail(struct rendezvous_impl *m, int guilty, const struct err *wh
     rendezvous_poke(m->wake);
 }
 
-void rendezvous_fail_peer(struct rendezvous_impl *m, const struct peer *p, const char *what)
+/* told: somebody else says it. Of rank 0 this rank says it, but not behind rank 0's own last word. */
+static void fail_peer(struct rendezvous_impl *m, const struct peer *p, const char *what, bool told)
 {
     struct err e = {0};
     err_set(&e, "rank %d on %s: %s", p->rank, p->host, what);
-    if (p->rank == 0)
+    if (p->rank == 0 && !told && !atomic_load(&m->failed))
         atomic_store(&m->alone, true);
     rendezvous_fail(m, p->rank, &e);
+}
+
+void rendezvous_fail_peer(struct rendezvous_impl *m, const struct peer *p, const char *what)
+{
+    fail_peer(m, p, what, false);
 }
 
 bool rendezvous_failed(const struct rendezvous *r)
@@ -154,7 +160,7 @@ static void listen_to(struct rendezvous_impl *m, struct peer *p, double now)
         return;
     if (k <= 0) {
         if (!p->left)
-            rendezvous_fail_peer(m, p, "it died: its connection closed");
+            fail_peer(m, p, "it died: its connection closed", m->launched);
         forget(p);
         return;
     }

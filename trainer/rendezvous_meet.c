@@ -95,18 +95,21 @@ stranger:
 static void say_missing(const struct rendezvous_found *f, const struct peer *peer, int peers,
                         double limit, struct err *e)
 {
-    char list[300] = "";
+    enum { NAMED = 12 };
+    char list[300] = "", more[40] = "";
     size_t at = 0;
     int missing = 0;
     for (int i = 0; i < peers; i++)
         if (peer[i].data < 0 || peer[i].life < 0) {
-            if (at < sizeof list)
+            if (missing < NAMED)
                 at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", missing ? ", " : "",
                                        peer[i].rank);
             missing++;
         }
-    err_set(e, "rank%s %s of %d did not come within %.3g s (%s, waiting at %s port %s)",
-            missing > 1 ? "s" : "", list, f->world, limit, f->way, f->place[0].host,
+    if (missing > NAMED)
+        snprintf(more, sizeof more, " and %d more", missing - NAMED);
+    err_set(e, "rank%s %s%s of %d did not come within %.3g s (%s, waiting at %s port %s)",
+            missing > 1 ? "s" : "", list, more, f->world, limit, f->way, f->place[0].host,
             f->place[0].port);
 }
 

@@ -27,6 +27,7 @@ struct rendezvous_impl {
     double silence;
     pthread_t thread;
     bool started;
+    bool launched;      /* by our own launcher, which tells of a rank that is killed */
     int wake, stop;     /* eventfds: the caller shall look up; the thread shall end */
     atomic_bool failed; /* set behind fault, which then stays */
     atomic_bool alone;  /* rank 0 is gone: nobody passes on what we say */

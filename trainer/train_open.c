@@ -177,8 +177,8 @@ static int load_checkpoint(struct trainer *t, const struct train_state *found, s
      * behind the last step nothing else would take that away. */
     bool last = found->step == t->steps;
     if (folder_links(t->o->out, found->step, found->best_step, e) ||
-        (last && folder_prune(t->o->out, t->c.checkpoint_every, t->steps, t->c.keep,
-                              found->best_step, e)))
+        (last &&
+         folder_prune(t->o->out, t->c.checkpoint_every, t->steps, t->c.keep, found->best_step, e)))
         return -1;
     return 1;
 }
@@ -201,7 +201,8 @@ int train_settle(struct trainer *t, struct err *e)
     struct err ignored;
     bool goes_on = folder_newest(t->o->out, &found, &t->arena, &ignored) > 0 &&
                    str_eqz(found.config_key, t->key);
-    bool done = goes_on && file_exists(path_join(&t->arena, t->o->out, "manifest.json"));
+    bool done = goes_on && (found.step == t->steps ||
+                            file_exists(path_join(&t->arena, t->o->out, "manifest.json")));
     return folder_settle(t->o->out, goes_on, e) || (done && folder_replaced(t->o->out, e)) ? -1 : 0;
 }
 

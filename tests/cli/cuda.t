@@ -36,6 +36,13 @@ suite test_comm CUEMU_DEVICES=3
 
 "$ASSAY" doctor >"$tmp/doctor" 2>&1
 ok "doctor names the device and says that it is emulated" grep -q 'emulated device 0' "$tmp/doctor"
+mkdir "$tmp/cut"
+bad=0
+for n in 100 4096 100000 $(($(stat -c %s "$ASSAY_LIBDIR/libassay_cuda.so") - 1)); do
+    head -c "$n" "$ASSAY_LIBDIR/libassay_cuda.so" >"$tmp/cut/libassay_cuda.so"
+    ASSAY_LIBDIR=$tmp/cut "$ASSAY" doctor >"$tmp/doctor" 2>&1 && grep -q "^cuda .*is cut off: $n bytes are there" "$tmp/doctor" || bad=$n
+done
+is $bad 0 "an object that was cut off in the copying is named, wherever it was cut"
 CUEMU_DRIVER=12020 "$ASSAY" doctor >"$tmp/doctor" 2>&1
 ok "a driver too old: doctor says which it needs" grep -q 'the driver knows CUDA 12.2, this build needs' "$tmp/doctor"
 CUEMU_NO_CODE=1 "$ASSAY" doctor >"$tmp/doctor" 2>&1

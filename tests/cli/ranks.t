@@ -191,6 +191,12 @@ ends() { # signal, which child (1: rank 0), text, name
 }
 ends KILL 2 "rank 1 on $(hostname) was killed by signal 9" "kill -9 of rank 1"
 ends KILL 1 "rank 0 on $(hostname) was killed by signal 9" "kill -9 of rank 0"
+is "$(grep -c "rank 0 on" err.txt)" 1 "which is said once" || sed 's/^/# /' err.txt
+for fault in write:9 rename:2; do
+    rm -rf full
+    ASSAY_FAULT=$fault "$ASSAY" train --quiet --config run.ini --shards shards --out full --ranks 3 2>err.txt
+    is "$? $(grep -c "rank 0 on" err.txt)" "1 1" "a failure of rank 0 ($fault) is said once: $(tail -1 err.txt)" || sed 's/^/# /' err.txt
+done
 ends STOP 3 "rank 2 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 2"
 ends STOP 1 "rank 0 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 0"
 rm -rf dead
@@ -227,6 +233,8 @@ pair "rank 1 on $(hostname).*missing" "a rank that fails before the first step" 
 ASSAY_RANK_START=1 by_env 0 3 --shards shards --out dead 2>err.txt
 [ $? -eq 1 ] && grep -q "ranks 1, 2 of 3 did not come within 1 s" err.txt
 result $? "two that never start: $(cat err.txt)"
+ASSAY_RANK_START=1 by_env 0 5000 --shards shards --out dead 2>err.txt
+has err.txt "ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 4987 more of 5000 did not come" "of thousands some are named, the others counted"
 ASSAY_RANK_START=1 by_env 1 3 --shards shards --out dead 2>err.txt
 [ $? -eq 1 ] && grep -q "rank 1 on $(hostname): rank 0 did not answer at 127.0.0.1" err.txt
 result $? "rank 0 never starts: $(cat err.txt)"
@@ -253,6 +261,9 @@ wrong "ASSAY_RANK_START=abc is no time" "a wait that is no number" RANK=0 $both 
 wrong "ASSAY_RANK_SILENCE=-3 is no time" "a silence below nothing" RANK=0 $both MASTER_PORT=$port ASSAY_RANK_SILENCE=-3
 ASSAY_RANK_SILENCE=never train dead --ranks 3 2>err.txt
 is "$? $(grep -c 'ASSAY_RANK_SILENCE=never is no time' err.txt)" "2 1" "the launcher says so once, for all ranks"
+mkdir none
+wrong "put libassay_mpi.so where ASSAY_LIBDIR says: it is looked for there alone" "mpirun's ranks are not told to build what is only not looked for" \
+    ASSAY_LIBDIR=$tmp/none OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2
 
 # ---- other ways to start ----
 by_env 0 2 --shards shards --out byenv & by_env 1 2 --shards shards --out byenv
