@@ -73,6 +73,7 @@ fails 2 'apart encodes context and choice apart, but the replayed values are of 
 result $? "values encoded by another rule are refused"
 quiet choice copa "$tmp/copa.jsonl" "$tmp/narrow.msgpack" --precision bf16
 quiet replay "$tmp/narrow.msgpack" copa
+ok "bf16 weights are part of the identity" grep -q '"precision":"bf16weights"' <<< "$(identity "$tmp/narrow.msgpack")"
 is "$(identity "$tmp/replay.msgpack")" "$(identity "$tmp/narrow.msgpack")" "a replay's identity is the recorded one, its precision too"
 rm "$tmp/narrow.msgpack.manifest.json" "$tmp/replay.msgpack"*
 quiet replay "$tmp/narrow.msgpack" copa
@@ -122,6 +123,9 @@ is "$(grep -oE 'choice [01] [0-9]+' <<< "$said" | cut -d' ' -f3 | tr '\n' ' ')" 
 is "$("$ASSAY" cat "$tmp/open.msgpack" | grep -o '"detail":"takes choice [01]' | grep -o '.$' | tr '\n' ' ')" \
     "$("$ASSAY" cat "$tmp/copa.msgpack" | perl -ne '/"choice_logprob":\[([^,]+),([^\]]+)\]/ and print $2 > $1 ? "1 " : "0 "')" "the one with the largest log-probability"
 is "$(perl -0ne 'print join " ", /"taken": \{\s*"acc": \[\s*(\d+),\s*(\d+)/' "$tmp/open.msgpack.manifest.json")" "$(taken 0 acc) $(taken 1 acc)" "the manifest has the counts"
+for s in choice:acc choice_char:acc_norm_char; do
+    is "$(taken 1 ${s#*:})" "$("$ASSAY" cat "$tmp/copa.${s%:*}.msgpack" | grep -c '"detail":"choice 1[",]')" "as often as the scorer ${s%:*} takes it where the right one is known"
+done
 ok "and no accuracy" sh -c "! grep -q '\"acc[a-z_]*\": [0-9]' '$tmp/open.msgpack.manifest.json'"
 fails 1 'none of the 60 items says which choice is right, so choice_char' "$ASSAY" score --scorer choice_char --items "$tmp/open.items.msgpack" --responses "$tmp/open.msgpack" --out "$tmp/x.msgpack"
 result $? "a scorer of choices refuses them by name"

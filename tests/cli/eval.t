@@ -73,6 +73,7 @@ ok "and stated for what it is" grep -q '"precision": "bf16 weights"' "$tmp/e/n.m
 ok "other weights, other nats, a little" awk "BEGIN {a = $(fact "$tmp/e/w.msgpack" nats); b = $(fact "$tmp/e/n.msgpack" nats); exit !(a != b && (a - b) ^ 2 < (a / 100) ^ 2)}"
 quiet "${instruct[@]}" --precision bf16 --out "$tmp/e/n8.msgpack" --batch 8
 quiet "${instruct[@]}" --precision bf16 --out "$tmp/e/n1.msgpack" --batch 1
+ok "and part of what answers are" grep -q '"precision": "bf16 weights"' "$tmp/e/n1.msgpack.manifest.json"
 ok "answers with them do not depend on the batch either" cmp "$tmp/e/n8.msgpack" "$tmp/e/n1.msgpack"
 ok "fp16 is refused by name" fails 2 "on the cpu backend weights are fp32 or bf16: precision fp16: the cpu backend computes in fp32 only; others: cuda (" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/x.msgpack" --precision fp16
 ok "a penalty is not left out in silence" fails 2 "servers are not asked for a repetition penalty" "$ASSAY" eval --task instruct --model "http://127.0.0.1:9/v1#m" --items "$tmp/d/instruct_test.msgpack" --template plain --repetition-penalty 1.2 --out "$tmp/e/x.msgpack"
