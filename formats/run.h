@@ -165,8 +165,8 @@ struct hardware {
     double peak_tflops;          /* of one device, dense, in bf16 and fp16 */
     double peak_tf32, peak_fp32; /* the same for these; NaN: unknown */
     double bandwidth_gbs;        /* memory, of one device */
-    double matrix_share;         /* of the peak that products reach; NaN: a default that plan names */
-    double price_hour;           /* of the whole machine; NaN: unknown */
+    double matrix_share; /* of the peak that products reach; NaN: a default that plan names */
+    double price_hour;   /* of the whole machine; NaN: unknown */
     /* For `assay plan --scale`; NaN: a default that the plan names. */
     double link_gbs,
         link_us; /* between devices of a machine: one device's rate one way; one message */

@@ -30,10 +30,10 @@ struct task {
     struct str gold;          /* template: index of the right choice, or one of labels */
     struct strs labels; /* templates, or one that is a list; empty: gold counts from gold_base */
     int64_t gold_base;
-    struct str answer; /* generate: template of the reference */
+    struct str answer;    /* generate: template of the reference */
     struct str delimiter; /* template */
-    int encoding;      /* enum task_encoding */
-    struct str metric; /* the one that is published for it: acc, acc_norm_char... */
+    int encoding;         /* enum task_encoding */
+    struct str metric;    /* the one that is published for it: acc, acc_norm_char... */
     struct str id, cluster;
     struct str description, shot_separator; /* few-shot: before all, between shots */
     struct strs constraints;                /* generate: for every item, formats/constraint.h */
