@@ -269,6 +269,11 @@ wrong "put libassay_mpi.so where ASSAY_LIBDIR says: it is looked for there alone
 by_env 0 2 --shards shards --out byenv & by_env 1 2 --shards shards --out byenv
 wait && same two byenv
 result $? "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: the same bytes"
+# Behind address translation rank 0 does not have the address that the others are told.
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=192.0.2.7 MASTER_PORT=$port train bynat 2>err.txt &
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port train bynat
+wait && same two bynat && grep -q "192.0.2.7 is no address of this machine, so port $port is open on all" err.txt
+result $? "MASTER_ADDR is not rank 0's own, but leads to it: the same bytes, behind a warning"
 for r in 0 1; do
     RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 ASSAY_RENDEZVOUS=$tmp/meet train byfile &
 done
