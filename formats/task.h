@@ -52,7 +52,7 @@ bool task_has_gold(const struct task *t);
  * its place. Ids are unique: without an id template, the row's number from 0. */
 int task_items(const struct task *t, const char *path, struct items *x, struct err *e);
 
-/* formats/task_template.c: for task.c and tests. */
+/* formats/task_template.c and task_filter.c: for task.c and tests. */
 int template_text(struct str text, const struct json *row, struct arena *a, struct str *out,
                   struct err *e);
 int template_list(struct strs texts, const struct json *row, struct arena *a, struct strs *out,
