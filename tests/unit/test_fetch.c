@@ -85,7 +85,7 @@ static void test_table(void)
 
 static const struct source_file FILES[] = {
     {"a/v_000000.bin", 0, 0, PIN}, {"a/t_%06d.bin", 1, 3, NULL}, {0}};
-static const struct source MANY = {"many", "three", "none", "http://127.0.0.1:1", FILES};
+static const struct source MANY = {"many", "three", "none", "http://127.0.0.1:1", FILES, 0};
 
 static void test_many(void)
 {
