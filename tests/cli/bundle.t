@@ -27,26 +27,7 @@ newest=$(for f in "$box/assay" "$box"/*.so "$box"/lib/* "$box"/check/*; do objdu
     grep -o 'GLIBC_2\.[0-9]*' | sort -u -t. -k2 -n | tail -1)
 ok "glibc symbols up to 2.35 at most: $newest" [ "${newest#GLIBC_2.}" -le 35 ]
 ok "it runs with an empty environment, from any folder" env -i bash -c 'cd / && "$1/assay" --version >/dev/null' _ "$box"
-cat >"$tmp/tiny.ini" <<'INI'
-[data]
-kind = corpus
-docs = 400
-holdout = 0.1
-[vocab]
-size = 400
-[model]
-layers = 1
-heads = 2
-width = 32
-context = 128
-[train]
-tokens = 2K
-batch = 2
-[finetune]
-epochs = 1
-[eval]
-max_new_tokens = 2
-INI
+small_run tokens=2K batch=2 seeds=3 answer=2 >"$tmp/tiny.ini"
 cp "$tmp/tiny.ini" "$box/pipelines/runs/"
 (cd "$box" && env -i PATH="$PATH" make run RUN=tiny) >"$tmp/log" 2>&1
 is $? 0 "make run in the bundle: from a run file to its result" || tail -5 "$tmp/log" | sed 's/^/# /'

@@ -5,16 +5,6 @@
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 data=${ASSAY_DATA:-../shared/data}
-fails() { # exit words command...
-    local want=$1 words=$2 rc
-    shift 2
-    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
-    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
-    return 1
-}
-quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
 if [ ! -f "$data/model/tiny-random-gpt2/model.safetensors" ]; then
     skip "model/tiny-random-gpt2"
     done_testing

@@ -4,16 +4,10 @@
 # says what it has.
 set -u
 . tests/cli/tap.sh
+. tests/cli/chain.sh
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-perl -e '
-    sub shard { my ($name, $n, $seed) = @_;
-        open my $f, ">:raw", $name or die; my ($x, @t) = (0);
-        for (1 .. $n) { $seed = ($seed * 1103515245 + 12345) % 2147483648;
-            $x = ($x * 5 + 1 + 7 * (($seed >> 16) & 1)) % 61; push @t, $x; }
-        print $f pack("V256", 20240520, 1, $n, (0) x 253), pack("v*", @t); }
-    chdir $ARGV[0]; mkdir "shards";
-    shard("shards/c_train_000000.bin", 3000, 1); shard("shards/c_val_000000.bin", 300, 2);' "$tmp"
+chain_shards "$tmp/shards" 3000 300
 cat >"$tmp/run.ini" <<END
 [model]
 layers = 2

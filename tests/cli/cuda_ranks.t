@@ -3,6 +3,7 @@
 # emulated NCCL, streams as early and as late as they may be. Compiled and emulated, not run on GPUs.
 set -u
 . tests/cli/tap.sh
+. tests/cli/chain.sh
 BUILD=$(cd "$BUILD" && pwd)
 tmp=$(mktemp -d)
 trap '[ $BASHPID = $$ ] && rm -rf "$tmp"' EXIT
@@ -12,17 +13,7 @@ if [ ! -f "$BUILD/cudaemu/libassay_cuda.so" ]; then
 fi
 export ASSAY_LIBDIR=$BUILD/cudaemu ASSAY_CUDA_TUNE=separate CUEMU_DEVICES=4 OMP_NUM_THREADS=1
 cd "$tmp" || exit 1
-has() { # file, pattern, name
-    grep -q -- "$2" "$1"
-    result $? "$3" || sed 's/^/# /' "$1" | head -20
-}
-perl -e '
-    sub shard { my ($name, $n, $seed) = @_;
-        open my $f, ">:raw", $name or die; my ($x, @t) = (0);
-        for (1 .. $n) { $seed = ($seed * 1103515245 + 12345) % 2147483648;
-            $x = ($x * 5 + 1 + 7 * (($seed >> 16) & 1)) % 61; push @t, $x; }
-        print $f pack("V256", 20240520, 1, $n, (0) x 253), pack("v*", @t); }
-    mkdir "shards"; shard("shards/c_train_000000.bin", 3000, 1); shard("shards/c_val_000000.bin", 300, 2);'
+chain_shards shards 3000 300
 cat >run.ini <<INI
 [model]
 layers = 2
@@ -40,18 +31,6 @@ checkpoint_every = 10
 threads = 1
 INI
 train() { local out=$1; shift; "$ASSAY" train --quiet --config run.ini --shards shards --out "$out" "$@"; }
-same() { cmp -s "$1/latest/model.safetensors" "$2/latest/model.safetensors" && cmp -s "$1/latest/optimizer.safetensors" "$2/latest/optimizer.safetensors"; }
-near() { # journals: the losses of all steps within 1e-5, the norms within 1e-4
-    perl -MJSON::PP -e '
-        my @r = map { open my $f, "<", "$_/metrics.jsonl" or die; [map { decode_json($_) } <$f>] } @ARGV;
-        die "steps\n" if @{$r[0]} != @{$r[1]} || @{$r[0]} < 20;
-        for my $i (0 .. $#{$r[0]}) { for my $k (qw(loss norm)) {
-            my ($x, $y) = map { $_->[$i]{$k} } @r;
-            my $d = abs($x - $y) / (abs($x) + 1e-9); my $w = $k eq "norm" ? \$norm : \$loss;
-            $$w = $d if $d > $$w; } }
-        printf "# %s and %s: largest relative difference of a loss %.1e, of a norm %.1e\n", @ARGV, $loss, $norm;
-        exit($loss > 1e-5 || $norm > 1e-4);' "$1" "$2"
-}
 
 train cpu --set train.backend=cpu && train one && train two --ranks 2
 is $? 0 "20 steps on the CPU, on one device and on two"

@@ -6,16 +6,6 @@ trap 'exec 7>&-; rm -rf "$tmp"' EXIT
 data=${ASSAY_DATA:-../shared/data}
 helper=$PWD/$BUILD/tests/httpd
 [ -x "$helper" ] || helper=$BUILD/tests/httpd
-fails() { # exit words command...
-    local want=$1 words=$2 rc
-    shift 2
-    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
-    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
-    return 1
-}
-quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
 # Sum of a number over an artefact's records.
 sum() { "$ASSAY" cat "$1" | grep -o "\"$2\":[-0-9.e+]*" | cut -d: -f2 | awk '{s += $1} END {printf "%.9g", s}'; }
 fact() { grep -o "\"$2\": [-0-9.e+]*" "$1.manifest.json" | head -1 | awk '{printf "%.9g", $2}'; }

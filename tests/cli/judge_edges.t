@@ -6,17 +6,6 @@ tmp=$(mktemp -d)
 trap 'exec 7>&-; rm -rf "$tmp"' EXIT
 helper=$PWD/$BUILD/tests/httpd
 [ -x "$helper" ] || helper=$BUILD/tests/httpd
-quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
-fails() { # exit words command...
-    local want=$1 words=$2 rc
-    shift 2
-    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
-    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
-    return 1
-}
-says() { grep -q -- "$1" "$tmp/out" || { sed 's/^/# /' "$tmp/out"; return 1; }; }
 warns() { grep -q -- "$1" "$tmp/err" || { sed 's/^/# /' "$tmp/err"; return 1; }; }
 serve() { # script name -> $url; the one before it ends
     exec 7>&-

@@ -4,17 +4,6 @@
 tmp=$(mktemp -d)
 trap 'exec 7>&-; rm -rf "$tmp"' EXIT
 make="$BUILD/tests/results"
-quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
-fails() { # exit words command...
-    local want=$1 words=$2 rc
-    shift 2
-    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
-    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
-    return 1
-}
-says() { grep -q -- "$1" "$tmp/out" || { sed 's/^/# /' "$tmp/out"; return 1; }; }
 mkfifo "$tmp/in"
 perl tests/judge_sim.pl "$tmp/rules" "$tmp/log" < "$tmp/in" > "$tmp/port" &
 exec 7> "$tmp/in"

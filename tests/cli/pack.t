@@ -5,27 +5,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$tmp/files" "$tmp/home" "$tmp/hardware"
 printf '[hardware]\nname = rented\ncount = 1\nprice_hour = 10.32\nprice_currency = USD\n' > "$tmp/hardware/rented.ini"
-cat > "$tmp/files/tiny.ini" <<'INI'
-[data]
-kind = corpus
-docs = 400
-holdout = 0.1
-[vocab]
-size = 400
-[model]
-layers = 1
-heads = 2
-width = 32
-context = 128
-[train]
-tokens = 8K
-batch = 4
-[finetune]
-seeds = 1
-epochs = 1
-[eval]
-max_new_tokens = 4
-INI
+small_run > "$tmp/files/tiny.ini"
 go() { make run DEPS=0 BUILD="$BUILD" RUN_FILES="$tmp/files" RUN=tiny "$@" > "$tmp/log" 2>&1; }
 go RUNS_DIR="$tmp/far"
 is $? 0 "a run on the far machine" || sed 's/^/# /' "$tmp/log" | tail -20

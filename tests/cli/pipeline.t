@@ -4,31 +4,7 @@
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$tmp/files"
-cat > "$tmp/files/tiny.ini" <<'INI'
-[run]
-group = tiny
-[data]
-kind = corpus
-docs = 400
-holdout = 0.1
-[vocab]
-size = 400
-[model]
-layers = 1
-heads = 2
-width = 32
-context = 128
-[train]
-tokens = 8K
-batch = 4
-lr = 3e-3
-[finetune]
-seeds = 2
-epochs = 1
-lr = 1e-3
-[eval]
-max_new_tokens = 4
-INI
+{ printf "[run]\ngroup = tiny\n"; small_run lr=3e-3 seeds=2 tune_lr=1e-3; } > "$tmp/files/tiny.ini"
 printf 'include = tiny.ini\n[data]\nrun = tiny\n[train]\nseed = 2\n' > "$tmp/files/tiny-2.ini"
 go() { make run DEPS=0 BUILD="$BUILD" RUN_FILES="$tmp/files" RUNS_DIR="$tmp/runs" "$@"; }
 # Sum of each manifest, by name: what really ran has another one (times are in it).

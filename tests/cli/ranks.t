@@ -2,25 +2,15 @@
 # Many ranks: assay train --ranks, mpirun, RANK and WORLD_SIZE, Slurm's variables; the same training on
 # any number of them; what happens when one dies, stops, differs or never comes.
 . "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/chain.sh"
 BUILD=$(cd "$BUILD" && pwd)
 tmp=$(mktemp -d)
 trap '[ $BASHPID = $$ ] && rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 1
-has() { # file, pattern, name
-    grep -q -- "$2" "$1"
-    result $? "$3" || sed 's/^/# /' "$1" | head -20
-}
 export OMP_NUM_THREADS=1
 
-# Shards of llm.c's layout: a chain in which each id has two successors.
-perl -e '
-    sub shard { my ($name, $n, $seed) = @_;
-        open my $f, ">:raw", $name or die; my ($x, @t) = (0);
-        for (1 .. $n) { $seed = ($seed * 1103515245 + 12345) % 2147483648;
-            $x = ($x * 5 + 1 + 7 * (($seed >> 16) & 1)) % 61; push @t, $x; }
-        print $f pack("V256", 20240520, 1, $n, (0) x 253), pack("v*", @t); }
-    mkdir "shards"; shard("shards/c_train_000000.bin", 9000, 1); shard("shards/c_val_000000.bin", 900, 2);
-    mkdir "other"; shard("other/c_train_000000.bin", 9000, 3); shard("other/c_val_000000.bin", 900, 2);'
+chain_shards shards 9000 900
+chain_shards other 9000 900 3
 cat >run.ini <<EOT
 [model]
 layers = 2
@@ -41,27 +31,8 @@ backend = cpu
 val_every = 20
 EOT
 train() { local out=$1; shift; "$ASSAY" train --quiet --config run.ini --shards shards --out "$out" "$@"; }
-same() { # folders: weights, moments, journal
-    cmp -s "$1/latest/model.safetensors" "$2/latest/model.safetensors" &&
-        cmp -s "$1/latest/optimizer.safetensors" "$2/latest/optimizer.safetensors" &&
-        diff <(cut -d, -f1-5 "$1/metrics.jsonl") <(cut -d, -f1-5 "$2/metrics.jsonl") >/dev/null
-}
-near() { # journals: every loss within 1e-5 of the other's, every norm within 1e-4
-    perl -MJSON::PP -e '
-        my @r = map { open my $f, "<", "$_/metrics.jsonl" or die; [map { decode_json($_) } <$f>] } @ARGV;
-        die "steps\n" if @{$r[0]} != @{$r[1]};
-        for my $i (0 .. $#{$r[0]}) { for my $k (qw(loss norm val_loss)) {
-            my ($x, $y) = map { $_->[$i]{$k} } @r; next if !defined $x && !defined $y;
-            my $d = abs($x - $y) / (abs($x) + 1e-9); my $w = $k eq "norm" ? \$norm : \$loss;
-            $$w = $d if $d > $$w; } }
-        printf "# %s and %s: largest relative difference of a loss %.1e, of a norm %.1e\n", @ARGV, $loss, $norm;
-        exit($loss > 1e-5 || $norm > 1e-4);' "$1" "$2"
-}
 # Children of a process, in the order in which they were started: ranks of a launcher.
 ranks_of() { ps -o pid= --ppid "$1" | sort -n | tr -d ' '; }
-wait_for() { # file, process
-    while [ ! -e "$1" ] && kill -0 "$2" 2>/dev/null; do sleep 0.02; done
-}
 
 # ---- the same training ----
 train one

@@ -9,16 +9,6 @@ if ! "$ASSAY" serve --model "$tmp" --port 0 2>&1 | grep -q -v 'made without libm
     skip "libmicrohttpd"
     done_testing
 fi
-quiet() { "$@" > "$tmp/out" 2> "$tmp/err" || { echo "# exit $?: $(cat "$tmp/err")"; return 1; }; }
-fails() { # exit words command...
-    local want=$1 words=$2 rc
-    shift 2
-    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
-    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
-    return 1
-}
 start() { # options... -> $url, $pid
     rm -f "$tmp/serve.out"
     "$ASSAY" serve --model "$tmp/m" --vocab "$tmp/v.tiktoken" --name tiny --port 0 --threads 1 "$@" > "$tmp/serve.out" 2> "$tmp/serve.err" &

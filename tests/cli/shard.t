@@ -3,15 +3,6 @@
 . tests/cli/tap.sh
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-fails() { # exit words command...
-    local want=$1 words=$2 rc
-    shift 2
-    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
-    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
-    return 1
-}
 shard() { "$ASSAY" shard --vocab "$tmp/v.tiktoken" "$@" 2> "$tmp/err"; }
 fact() { sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1/manifest.json" | head -1; }
 words() { od -An -v -t u2 -j "$2" -N "$3" "$1" | tr -s ' \n' '  ' | sed 's/^ //; s/ $//'; }

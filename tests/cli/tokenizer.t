@@ -4,15 +4,6 @@
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 data=${ASSAY_DATA:-../shared/data}
-fails() { # exit words command...
-    local want=$1 words=$2 rc
-    shift 2
-    "$@" > "$tmp/out" 2> "$tmp/err" < /dev/null
-    rc=$?
-    [ $rc = "$want" ] && grep -q -- "$words" "$tmp/err" && return 0
-    echo "# exit $rc, want $want; said: $(cat "$tmp/err")"
-    return 1
-}
 
 # A text of our own: words of a small alphabet, some repeated, with marks and numbers.
 awk 'BEGIN { x = 7; for (d = 0; d < 400; d++) { t = ""; for (w = 0; w < 60; w++) {

@@ -8,20 +8,14 @@ ok() { n=$((n + 1)); if [ "$1" -eq 0 ]; then echo "ok $n - $2"; else echo "not o
 is() { [ "$1" = "$2" ]; ok $? "$3 (got $1)"; }
 has() { grep -q -- "$2" "$1"; local rc=$?; ok $rc "$3"; [ $rc -eq 0 ] || sed 's/^/# /' "$1"; }
 here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/cli/chain.sh"
 assay=${ASSAY:?path of the tool}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 1
 export OMP_NUM_THREADS=2
 
-# Shards of llm.c's layout: a chain in which each id has two successors.
-perl -e '
-    sub shard { my ($name, $n, $seed) = @_;
-        open my $f, ">:raw", $name or die; my ($x, @t) = (0);
-        for (1 .. $n) { $seed = ($seed * 1103515245 + 12345) % 2147483648;
-            $x = ($x * 5 + 1 + 7 * (($seed >> 16) & 1)) % 61; push @t, $x; }
-        print $f pack("V256", 20240520, 1, $n, (0) x 253), pack("v*", @t); }
-    mkdir "shards"; shard("shards/c_train_000000.bin", 9000, 1); shard("shards/c_val_000000.bin", 900, 2);'
+chain_shards shards 9000 900
 cat >run.ini <<EOF
 [model]
 layers = 2
