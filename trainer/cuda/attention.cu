@@ -15,17 +15,18 @@
 enum { THREADS = 128, ROWS = 16, LANES = THREADS / ROWS, KEYS = 32, SHARED = 48 << 10 };
 
 struct Shape {
-    int64_t length, C; /* T, width */
-    int heads, HS;
+    int64_t C;             /* width */
+    int length, heads, HS; /* length: T */
     float scale;
     cuda_drop drop;
 };
 
 /* Rows from .. from + n of one head into shared memory, zeros behind row T. */
 template <class T>
-static __device__ void load_rows(float *to, const T *from, int64_t first, int n, int64_t stride,
+static __device__ void load_rows(float *to, const T *from, int first, int n, int64_t stride,
                                  const Shape &p)
 {
+#pragma unroll 2 /* four spill a register with CUDA 12's assembler */
     for (int e = threadIdx.x; e < n * p.HS; e += THREADS) {
         int r = e / p.HS, c = e % p.HS;
         bool in = first + r < p.length;
@@ -73,19 +74,19 @@ static __global__ void __launch_bounds__(THREADS)
     int LD = p.HS + 1, row = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     float *q = all, *k = q + ROWS * LD, *v = k + KEYS * LD, *o = v + KEYS * LD, *s = o + ROWS * LD;
     int64_t h = blockIdx.x % p.heads, b = blockIdx.x / p.heads, W = 3 * p.C;
-    int64_t i0 = (int64_t)(gridDim.y - 1 - blockIdx.y) * ROWS, i = i0 + row; /* longest first */
+    int i0 = (int)(gridDim.y - 1 - blockIdx.y) * ROWS, i = i0 + row; /* longest first */
     const T *base = qkv + b * p.length * W + h * p.HS;
     uint64_t seq = p.drop.on ? p.drop.seq[b] : 0;
     float most = -INFINITY, sum = 0;
     load_rows(q, base, i0, ROWS, W, p);
     for (int c = lane; c < p.HS; c += LANES)
         o[row * LD + c] = 0;
-    for (int64_t j0 = 0; j0 < i0 + ROWS && j0 < p.length; j0 += KEYS) {
+    for (int j0 = 0; j0 < i0 + ROWS && j0 < p.length; j0 += KEYS) {
         __syncthreads();
         load_rows(k, base + p.C, j0, KEYS, W, p);
         load_rows(v, base + 2 * p.C, j0, KEYS, W, p);
         __syncthreads();
-        int n = i < j0 ? 0 : i - j0 + 1 < KEYS ? (int)(i - j0 + 1) : KEYS; /* keys of this row */
+        int n = i < j0 ? 0 : i - j0 + 1 < KEYS ? i - j0 + 1 : KEYS; /* keys of this row */
         float here = most;
         for (int j = lane; j < n; j += LANES) {
             s[row * KEYS + j] = dot(q + row * LD, k + j * LD, p.HS) * p.scale;
@@ -256,7 +257,7 @@ static __global__ void __launch_bounds__(THREADS)
 static Shape shape_of(const cuda_attention *a)
 {
     int HS = (int)(a->C / a->heads);
-    return Shape{a->T, a->C, a->heads, HS, (float)(1 / sqrt((double)HS)), a->drop};
+    return Shape{a->C, (int)a->T, a->heads, HS, (float)(1 / sqrt((double)HS)), a->drop};
 }
 
 template <class K> static cudaError_t allow_shared(K *kernel, size_t bytes)

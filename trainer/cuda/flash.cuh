@@ -18,8 +18,8 @@ cudaError_t flash_bwd(const cuda_attention *a, void *dqkv, const void *dy, const
 enum { FLASH_THREADS = 128, FLASH_ROWS = 64 };
 
 struct FlashShape {
-    int64_t length, C;
-    int heads;
+    int64_t C;
+    int length, heads; /* positions fit into an int, which takes half the registers */
     float scale;
     cuda_drop drop;
 };
@@ -29,13 +29,13 @@ template <int HD> struct FlashTile {
 
 /* Rows first .. first + 64 to shared memory, zeros behind row `length`; wait for it. */
 template <class T, int HD>
-static __device__ __forceinline__ void flash_load(T *to, const T *from, int64_t first,
-                                                  int64_t length, int64_t stride)
+static __device__ __forceinline__ void flash_load(T *to, const T *from, int first, int length,
+                                                  int64_t stride)
 {
 #pragma unroll
     for (int k = 0; k < FLASH_ROWS * (HD / 8) / FLASH_THREADS; k++) {
         int e = k * FLASH_THREADS + (int)threadIdx.x, r = e / (HD / 8), c = e % (HD / 8) * 8;
-        int64_t row = first + r;
+        int row = first + r;
         bool in = row < length;
         cp_async16(to + r * FlashTile<HD>::LD + c, from + (in ? row : length - 1) * stride + c, in);
     }
@@ -157,7 +157,7 @@ static __device__ __forceinline__ void flash_store(T *to, int64_t stride, int ro
 
 /* Mask of query i and keys j, j + 1: the words of both lie side by side when e is even. */
 static __device__ __forceinline__ void flash_mask_keys(float *m, const FlashShape &p, uint64_t seq,
-                                                       int64_t h, int64_t i, int64_t j)
+                                                       int64_t h, int i, int j)
 {
     uint64_t e = (uint64_t)((h * p.length + i) * p.length + j);
     if (e & 1) {
@@ -182,7 +182,8 @@ template <class K> static cudaError_t flash_shared(K *kernel, size_t bytes)
 
 static inline FlashShape flash_shape(const cuda_attention *a)
 {
-    return FlashShape{a->T, a->C, a->heads, (float)(1 / sqrt((double)(a->C / a->heads))), a->drop};
+    return FlashShape{a->C, (int)a->T, a->heads, (float)(1 / sqrt((double)(a->C / a->heads))),
+                      a->drop};
 }
 
 #endif

@@ -14,7 +14,7 @@ enum { COLUMNS = 32, N = COLUMNS / 8 };
 template <int HD>
 static __device__ __forceinline__ void key_pairs(float (*pd)[4], float (*ds)[4], const float *lse,
                                                  const float *delta, const FlashShape &p,
-                                                 uint64_t seq, int64_t h, int64_t i0, int64_t j0)
+                                                 uint64_t seq, int64_t h, int i0, int j0)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     float unit = p.scale * LOG2E;
@@ -23,7 +23,7 @@ static __device__ __forceinline__ void key_pairs(float (*pd)[4], float (*ds)[4],
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             int c = n * 8 + t * 2 + e % 2;
-            int64_t i = i0 + c, j = j0 + g + e / 2 * 8;
+            int i = i0 + c, j = j0 + g + e / 2 * 8;
             bool in = j <= i && i < p.length;
             float w = in ? exp2f(pd[n][e] * unit - lse[c] * LOG2E) : 0.0f, m[1] = {1.0f};
             if (p.drop.on)
@@ -45,20 +45,22 @@ static __global__ void __launch_bounds__(FLASH_THREADS)
     SMEM(float, sd, [FLASH_ROWS]);
     int warp = threadIdx.x >> 5;
     int64_t h = blockIdx.x % p.heads, b = blockIdx.x / p.heads, W = 3 * p.C;
-    int64_t j0 = (int64_t)blockIdx.y * FLASH_ROWS, rows = (int64_t)blockIdx.x * p.length;
+    int j0 = (int)blockIdx.y * FLASH_ROWS;
+    lse += (int64_t)blockIdx.x * p.length;
+    delta += (int64_t)blockIdx.x * p.length;
     const T *q = qkv + b * p.length * W + h * HD, *dout = dy + b * p.length * p.C + h * HD;
     uint64_t seq = p.drop.on ? p.drop.seq[b] : 0;
     float dk[HD / 8][4] = {}, dv[HD / 8][4] = {};
     flash_load<T, HD>(sk, q + p.C, j0, p.length, W);
     flash_load<T, HD>(sv, q + 2 * p.C, j0, p.length, W);
-    for (int64_t i0 = j0; i0 < p.length; i0 += FLASH_ROWS) {
+    for (int i0 = j0; i0 < p.length; i0 += FLASH_ROWS) {
         flash_load<T, HD>(sq, q, i0, p.length, W);
         flash_load<T, HD>(sg, dout, i0, p.length, p.C);
         cp_async_commit();
         if (threadIdx.x < FLASH_ROWS) {
-            bool in = i0 + threadIdx.x < p.length;
-            sl[threadIdx.x] = in ? lse[rows + i0 + threadIdx.x] : 0.0f;
-            sd[threadIdx.x] = in ? delta[rows + i0 + threadIdx.x] : 0.0f;
+            int i = i0 + (int)threadIdx.x;
+            sl[threadIdx.x] = i < p.length ? lse[i] : 0.0f;
+            sd[threadIdx.x] = i < p.length ? delta[i] : 0.0f;
         }
         cp_async_wait<0>();
         __syncthreads();
@@ -73,9 +75,10 @@ static __global__ void __launch_bounds__(FLASH_THREADS)
         }
         __syncthreads();
     }
-    int64_t first = j0 + warp * 16, left = p.length - first;
+    int64_t first = j0 + warp * 16;
+    int left = p.length - (int)first;
     T *out = dqkv + (b * p.length + first) * W + h * HD;
-    int n = left > 16 ? 16 : (int)left;
+    int n = left > 16 ? 16 : left;
     flash_store<T, HD>(out + p.C, W, n, sk + warp * 16 * LD, dk);
     flash_store<T, HD>(out + 2 * p.C, W, n, sv + warp * 16 * LD, dv);
 }
@@ -100,11 +103,11 @@ static __global__ void __launch_bounds__(FLASH_THREADS)
         l[i] = in ? lse[(int64_t)blockIdx.x * p.length + row + i * 8] * LOG2E : 0.0f;
         d[i] = in ? delta[(int64_t)blockIdx.x * p.length + row + i * 8] : 0.0f;
     }
-    flash_load<T, HD>(sq, q, i0, p.length, W);
-    flash_load<T, HD>(sg, dy + b * p.length * p.C + h * HD, i0, p.length, p.C);
+    flash_load<T, HD>(sq, q, (int)i0, p.length, W);
+    flash_load<T, HD>(sg, dy + b * p.length * p.C + h * HD, (int)i0, p.length, p.C);
     for (int64_t j0 = 0; j0 <= i0; j0 += FLASH_ROWS) {
-        flash_load<T, HD>(sk, q + p.C, j0, p.length, W);
-        flash_load<T, HD>(sv, q + 2 * p.C, j0, p.length, W);
+        flash_load<T, HD>(sk, q + p.C, (int)j0, p.length, W);
+        flash_load<T, HD>(sv, q + 2 * p.C, (int)j0, p.length, W);
         cp_async_commit();
         cp_async_wait<0>();
         __syncthreads();
@@ -120,7 +123,7 @@ static __global__ void __launch_bounds__(FLASH_THREADS)
                     int64_t j = j0 + c + n * 8 + t * 2, at = row + i * 8;
                     float m[2] = {1.0f, 1.0f};
                     if (p.drop.on)
-                        flash_mask_keys(m, p, seq, h, at, j);
+                        flash_mask_keys(m, p, seq, h, (int)at, (int)j);
 #pragma unroll
                     for (int k = 0; k < 2; k++) {
                         float w = exp2f(s[n][i * 2 + k] * unit - l[i]);

@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(FLASH_THREADS)
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     int64_t h = blockIdx.x % p.heads, b = blockIdx.x / p.heads, W = 3 * p.C;
     int tiles = (int)(gridDim.y - blockIdx.y); /* longest first */
-    int64_t i0 = (int64_t)(tiles - 1) * FLASH_ROWS, row = i0 + warp * 16 + g;
+    int i0 = (tiles - 1) * FLASH_ROWS, row = i0 + warp * 16 + g;
     const T *q = qkv + b * p.length * W + h * HD, *k = q + p.C, *v = k + p.C;
     uint64_t seq = p.drop.on ? p.drop.seq[b] : 0;
     float out[HD / 8][4] = {}, unit = p.scale * LOG2E;
@@ -60,7 +60,7 @@ static __global__ void __launch_bounds__(FLASH_THREADS)
     for (int tile = 0; tile < tiles; tile++) {
         T *sk = stage + tile % STAGES * 2 * SIZE, *sv = sk + SIZE;
         T *next = stage + (tile + 1) % STAGES * 2 * SIZE;
-        int64_t j0 = (int64_t)tile * FLASH_ROWS;
+        int j0 = tile * FLASH_ROWS;
         if (tile + 1 < tiles) {
             flash_load<T, HD>(next, k, j0 + FLASH_ROWS, p.length, W);
             flash_load<T, HD>(next + SIZE, v, j0 + FLASH_ROWS, p.length, W);
