@@ -71,7 +71,7 @@ my $folder = qr{^trainer/(cpu|cuda)/};
 my %system = map { ("$_.h" => 1) } qw(assert complex ctype errno fenv float inttypes iso646 limits
     locale math setjmp signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib
     stdnoreturn string tgmath threads time uchar wchar wctype dirent dlfcn fcntl fnmatch fts glob
-    grp netdb poll pthread pwd sched semaphore spawn strings termios unistd ucontext malloc link
+    grp netdb poll pthread pwd sched semaphore spawn strings termios unistd ucontext malloc link elf
     execinfo cpuid immintrin arm_neon getopt libgen pty utime ifaddrs);
 my (%users, %read);
 while (my $file = <STDIN>) {
