@@ -20,7 +20,7 @@ static struct str digits(struct str hash)
 static int open_backend(struct local_model *l, const struct local_options *o, struct err *e)
 {
     bool cpu = o->backend && strcmp(o->backend, "cpu") == 0;
-    int threads = (int)o->threads, device = o->meet && !cpu ? o->meet->local : 0;
+    int threads = (int)o->threads, device = o->meet && !cpu ? ranks_device(o->meet) : 0;
     if (o->meet && !threads) {
         threads = thread_cpus() / o->meet->local_world;
         threads = threads > 0 ? threads : 1;

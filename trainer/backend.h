@@ -31,7 +31,7 @@
 
 #include "base/err.h"
 
-#define BACKEND_ABI 3
+#define BACKEND_ABI 4
 
 enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I32, DTYPE_U64 };
 size_t dtype_size(enum dtype t);
@@ -97,6 +97,9 @@ struct backend_ops {
     int64_t (*memory_free)(const struct backend *b); /* bytes, -1 unknown */
     /* May take milliseconds. Row NULL: the device is the host, and says nothing. */
     void (*reading)(struct backend *b, struct device_reading *r);
+    /* What tells this device from all others, the same in every process: "GPU-" and its UUID. Row NULL:
+     * ranks may share it. */
+    const char *(*unit)(const struct backend *b);
 
     void *(*alloc)(struct backend *b, size_t n); /* zeroed, 64-byte aligned; NULL sets fault */
     void (*put)(struct backend *b, struct tensor *dst, const void *src); /* src is free on return */

@@ -113,28 +113,33 @@ int ranks_same(struct ranks *r, struct str text, struct err *e)
 
 /* ---- the comm ---- */
 
+int ranks_device(const struct rendezvous *meet)
+{
+    const char *shown = getenv("CUDA_VISIBLE_DEVICES");
+    return shown && *shown && !strchr(shown, ',') ? 0 : meet->local;
+}
+
 int ranks_own_device(struct rendezvous *meet, const struct backend *b, struct err *e)
 {
     struct place {
-        char host[64], seen[160];
-        int64_t device;
+        char host[64], unit[64];
+        int64_t number;
     } me = {0}, *all;
-    if (strcmp(b->ops->name, "cuda") != 0)
+    if (!b->ops->unit)
         return 0;
-    const char *seen = getenv("CUDA_VISIBLE_DEVICES");
     snprintf(me.host, sizeof me.host, "%s", meet->host);
-    snprintf(me.seen, sizeof me.seen, "%s", seen ? seen : "");
-    me.device = meet->local;
+    snprintf(me.unit, sizeof me.unit, "%s", b->ops->unit(b));
+    me.number = ranks_device(meet);
     all = mem_array((size_t)meet->world, sizeof *all);
     int rc = rendezvous_gather(meet, &me, sizeof me, all, e);
     for (int j = 1; j < meet->world && !rc; j++)
         for (int i = 0; i < j && !rc; i++)
-            if (memcmp(&all[i], &all[j], sizeof me) == 0) {
+            if (strcmp(all[i].host, all[j].host) == 0 && strcmp(all[i].unit, all[j].unit) == 0) {
                 rc = 1;
                 err_code(e, EXIT_USAGE,
-                         "ranks %d and %d on %s both take GPU %lld: give each rank of a machine a "
-                         "LOCAL_RANK of its own",
-                         i, j, all[j].host, (long long)all[j].device);
+                         "ranks %d and %d on %s both take GPU %lld (%s): give each rank of a "
+                         "machine a LOCAL_RANK of its own, or show it a GPU of its own",
+                         i, j, all[j].host, (long long)all[j].number, all[j].unit);
             }
     free(all);
     return rc;

@@ -31,9 +31,11 @@ int ranks_join(struct ranks *r, const struct rendezvous_seat *seat, const char *
 int ranks_same(struct ranks *r, struct str text, struct err *e);
 /* Opens comm (name: as comm_open) and joins the model. */
 int ranks_open(struct ranks *r, const char *comm, struct backend *b, struct gpt2 *m, struct err *e);
-/* Two ranks of a machine on one GPU would wait for each other in NCCL, and each would take the other's
- * memory. 1: some do, and every rank says which; -1 error; 0 no. Numbers that are equal are right where
- * each rank sees other devices. ranks_open() asks this too. */
+/* The number of the device that this rank opens: its place on the machine, or 0 where
+ * CUDA_VISIBLE_DEVICES shows it a single one (Slurm's --gpus-per-task=1). */
+int ranks_device(const struct rendezvous *meet);
+/* Two ranks on one GPU would wait for each other in NCCL, and each would take the other's memory. 1:
+ * some do, and every rank says which; -1 error; 0 no. ranks_open() asks this too. */
 int ranks_own_device(struct rendezvous *meet, const struct backend *b, struct err *e);
 void ranks_release(struct ranks *r); /* before the model and the backend; accepts a zeroed one */
 

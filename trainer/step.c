@@ -25,7 +25,7 @@ int64_t step_threads(const struct ranks *r, int64_t told)
 int step_backend(struct backend *b, const struct ranks *r, const char *name, int64_t threads,
                  int precision, const char *key, struct err *e)
 {
-    int device = strcmp(name, "cpu") == 0 ? 0 : r->meet.local;
+    int device = strcmp(name, "cpu") == 0 ? 0 : ranks_device(&r->meet);
     if (backend_open(b, name, device, (int)step_threads(r, threads), e))
         return -1;
     return gpt2_precision(b, precision, e) ? err_wrap(e, "%s", key) : 0;

@@ -108,6 +108,24 @@ pair() { # what rank 1 sees
 is "$(pair A=1) $(grep -c "ranks 0 and 1 on $(hostname) both take GPU 0" err0.txt) $(wc -c <err1.txt)" "2 1 0" "two ranks with one LOCAL_RANK on one GPU are refused: $(head -1 err0.txt)"
 is "$(pair CUDA_VISIBLE_DEVICES=1)" 0 "two that see other devices are not" || cat err0.txt err1.txt | sed 's/^/# /'
 
+# A launcher that shows each rank one GPU alone: by number, or in a container where each calls its own 0.
+shown() { # what rank 0 is told, what rank 1 is told
+    local rc
+    rm -rf meet shared
+    for r in 0 1; do
+        env $([ $r = 0 ] && echo "$1" || echo "$2") RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r ASSAY_RENDEZVOUS=$tmp/meet "$ASSAY" train --quiet --config run.ini --shards shards --out shared 2>err$r.txt &
+    done
+    wait $!
+    rc=$?
+    wait
+    echo $rc
+}
+one=CUDA_VISIBLE_DEVICES=0
+is "$(shown $one CUDA_VISIBLE_DEVICES=1)" 0 "ranks 0 and 1 that are shown GPU 0 and GPU 1 take these" || cat err0.txt err1.txt | sed 's/^/# /'
+is "$(shown $one "$one CUEMU_FIRST=1")" 0 "so do two that both call theirs 0" || cat err0.txt err1.txt | sed 's/^/# /'
+is "$(shown $one $one) $(grep -c "both take GPU 0 (GPU-0[0-9a-f-]*1)" err0.txt)" "2 1" "two that are shown the same one are refused: $(head -1 err0.txt)"
+is "$(shown CUDA_VISIBLE_DEVICES=0,1 CUDA_VISIBLE_DEVICES=1,0) $(grep -c "both take GPU" err0.txt)" "2 1" "as are two whose numbers differ for one GPU: $(head -1 err0.txt)"
+
 # An evaluation on several ranks is as strict.
 loss() { # what rank 1 has
     local rc

@@ -314,10 +314,39 @@ static double now()
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int devices()
+static int machine_devices()
 {
     long n = setting("CUEMU_DEVICES", 1);
     return n < 0 ? 0 : n > 64 ? 64 : (int)n;
+}
+
+/* Which of the machine's devices this process calls d; -1: none. CUDA_VISIBLE_DEVICES lists them by
+ * number, up to the first that is not there; a container (CUEMU_FIRST) hides those before its own and
+ * counts from 0. */
+static int device_unit(int d)
+{
+    long first = setting("CUEMU_FIRST", 0);
+    const char *s = getenv("CUDA_VISIBLE_DEVICES");
+    if (!s)
+        return first + d < machine_devices() ? (int)(first + d) : -1;
+    for (; *s; d--) {
+        char *end;
+        long n = strtol(s, &end, 10);
+        if (end == s || n < 0 || first + n >= machine_devices())
+            return -1;
+        if (d == 0)
+            return (int)(first + n);
+        s = *end == ',' ? end + 1 : end;
+    }
+    return -1;
+}
+
+static int devices()
+{
+    int n = 0;
+    while (device_unit(n) >= 0)
+        n++;
+    return n;
 }
 
 static size_t memory()
@@ -397,6 +426,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
         snprintf(p->name, sizeof p->name, "%s", name);
     else
         snprintf(p->name, sizeof p->name, "emulated device %d", d);
+    p->uuid.bytes[15] = (char)(device_unit(d) + 1);
     p->major = 8;
     p->multiProcessorCount = 4;
     p->totalGlobalMem = memory();
@@ -407,7 +437,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *bus, int n, int d)
 {
     if (d < 0 || d >= devices())
         return report(cudaErrorInvalidDevice);
-    snprintf(bus, (size_t)n, "0000:%02x:00.0", d + 1);
+    snprintf(bus, (size_t)n, "0000:%02x:00.0", device_unit(d) + 1);
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)

@@ -86,6 +86,17 @@ static int has_code(const struct cudaDeviceProp *p, int device, struct err *e)
         device, p->name, p->major, p->minor, cudaGetErrorString(rc));
 }
 
+/* Numbers depend on what a process is shown (CUDA_VISIBLE_DEVICES, a batch system's containers), and
+ * the slices of a card have one PCI address: only the UUID tells two devices apart. */
+static void describe_unit(struct cuda *c, const struct cudaDeviceProp *p)
+{
+    size_t at = (size_t)snprintf(c->unit, sizeof c->unit, "GPU");
+    for (size_t i = 0; i < sizeof p->uuid.bytes; i++)
+        at += (size_t)snprintf(c->unit + at, sizeof c->unit - at, "%s%02x",
+                               i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                               (unsigned char)p->uuid.bytes[i]);
+}
+
 static int describe(struct cuda *c, struct err *e)
 {
     struct cudaDeviceProp p;
@@ -98,6 +109,7 @@ static int describe(struct cuda *c, struct err *e)
                        p.name, p.major, p.minor);
     if (has_code(&p, c->device, e) < 0)
         return -1;
+    describe_unit(c, &p);
     c->nvml = nvml_open(c->device);
     nvml_describe(c->nvml, nvml, sizeof nvml);
     snprintf(c->name, sizeof c->name, "%s", p.name);
@@ -226,6 +238,11 @@ static void cuda_reading(struct backend *b, struct device_reading *r)
     }
     nvml_read(c->nvml, r);
     snprintf(r->device, sizeof r->device, "%.*s", (int)sizeof r->device - 1, c->name);
+}
+
+static const char *cuda_unit(const struct backend *b)
+{
+    return cuda_of(b)->unit;
 }
 
 /* ---- memory ---- */
@@ -375,6 +392,7 @@ static const struct backend_ops table = {
     .describe = cuda_describe,
     .memory_free = cuda_memory_free,
     .reading = cuda_reading,
+    .unit = cuda_unit,
     .alloc = cuda_alloc,
     .put = cuda_put,
     .get = cuda_get,

@@ -42,7 +42,7 @@ struct cuda {
     struct tuned *tuned; /* choices between fused and separate work, by shape; linear.c */
     enum tune tune;
     bool tf32; /* products of f32 may round their factors */
-    char name[256], describe[512];
+    char name[256], describe[512], unit[48];
 };
 
 struct cuda *cuda_of(const struct backend *b);
