@@ -237,8 +237,10 @@ int ranks_end(struct ranks *r, int rc, struct err *e)
         /* Rank 0 writes last; nobody leaves before, so that its failure is everybody's. */
         if (rendezvous_barrier(&r->meet, rc >= 0 ? e : &ignored) && rc >= 0)
             rc = -1;
-    } else if (!rendezvous_failed(&r->meet)) {
-        rendezvous_abort(&r->meet, e);
+    } else {
+        /* Of several that fail at once the first is said, with rank and host, by all. */
+        if (!rendezvous_failed(&r->meet))
+            rendezvous_abort(&r->meet, e);
         rendezvous_why(&r->meet, e);
     }
     if (rc >= 0 || rendezvous_speaks(&r->meet))
