@@ -1,6 +1,7 @@
 /* nvml: a stand-in for NVIDIA's management library, as libnvidia-ml.so.1 in a folder of its own, for
  * LD_LIBRARY_PATH. It says what it is told to: CUEMU_NVML_MEMORY (bytes used), CUEMU_NVML_POWER (mW),
- * CUEMU_NVML_ENERGY (mJ that each question adds to a counter that starts at 5e9). What is not set is
+ * CUEMU_NVML_ENERGY (mJ that each question adds to a counter that starts at 5e9), CUEMU_NVML_USED (mJ
+ * between the first question and all later ones, in its place). What is not set is
  * "not supported" (3), as on a card that lacks it; CUEMU_NVML_FAIL=1: the library does not start. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,8 +75,13 @@ int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatt)
 }
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoule)
 {
-    unsigned long long *counter = device, step = 0;
+    unsigned long long *counter = device, step = 0, used = 0;
     int rc = planted("CUEMU_NVML_ENERGY", &step);
+    if (planted("CUEMU_NVML_USED", &used) == 0) {
+        *millijoule = 5000000000ull + (*counter ? used : 0);
+        *counter = 1;
+        return 0;
+    }
     *counter += step;
     *millijoule = 5000000000ull + *counter;
     return rc;
