@@ -30,6 +30,12 @@ static void bounds(struct stage *st, const char *name, double sum, int64_t missi
     stage_fact(st, key, o);
 }
 
+/* Where every item has but one choice (LAMBADA), nothing is chosen and acc is no metric of it. */
+static bool several(const struct choice_counts *c)
+{
+    return c->continuations > c->items;
+}
+
 /* {"acc": [times choice 0 was taken, choice 1, ...], ...} of items whose right choice is not known. */
 static struct json *taken(const struct choice_counts *c)
 {
@@ -82,8 +88,9 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
     stage_fact(st, "tied", json_of_int(c->tied));
     for (int k = 0; k < CHOICE_NORMS; k++)
         share(st, choice_metrics[k], c->sum[k], c->valid[k]);
-    for (int k = 0; k < CHOICE_NORMS; k++)
+    for (int k = 0; k < CHOICE_NORMS && several(c); k++)
         bounds(st, choice_metrics[k], c->sum[k], c->gradable - c->valid[k], c->gradable);
+    bounds(st, "acc_greedy", c->greedy, c->gradable - c->heard, c->gradable);
     if (c->unknown)
         stage_fact(st, "taken", taken(c));
     share(st, "acc_greedy", c->greedy, c->heard);
@@ -115,7 +122,7 @@ static void say(const struct task *t, const struct choice_counts *c, struct buf 
         if (c->valid[k])
             buf_printf(to, " %s %.4f%s", choice_metrics[k], c->sum[k] / (double)c->valid[k],
                        k + 1 < CHOICE_NORMS ? "," : ";");
-    if (n > 0 && c->continuations == c->items)
+    if (n > 0 && !several(c))
         buf_printf(to, " acc_greedy %.4f, ppl_answer %.4f;", c->greedy / (double)n,
                    exp(c->nats / (double)n));
     if (c->unknown)
@@ -126,11 +133,12 @@ static void say(const struct task *t, const struct choice_counts *c, struct buf 
     if (c->invalid + c->failed.n)
         buf_printf(to, ", %lld invalid, %lld failed", (long long)c->invalid,
                    (long long)c->failed.n);
-    if (c->gradable > c->valid[CHOICE_SUM])
-        buf_printf(to, ": acc of all between %.4f and %.4f",
-                   c->sum[CHOICE_SUM] / (double)c->gradable,
-                   (c->sum[CHOICE_SUM] + (double)(c->gradable - c->valid[CHOICE_SUM])) /
-                       (double)c->gradable);
+    int64_t valid = several(c) ? c->valid[CHOICE_SUM] : c->heard;
+    double sum = several(c) ? c->sum[CHOICE_SUM] : c->greedy;
+    if (c->gradable > valid)
+        buf_printf(to, ": %s of all between %.4f and %.4f", several(c) ? "acc" : "acc_greedy",
+                   sum / (double)c->gradable,
+                   (sum + (double)(c->gradable - valid)) / (double)c->gradable);
 }
 
 static int shoot(const struct eval_job *j, const struct task *t, struct items *x, struct err *e)

@@ -12,8 +12,8 @@
  *   lost_heads      prompts that were cut at their heads to fit             (instruct, choice)
  *   items continuations tokens failed invalid tied metric model             (choice)
  *   flat            what every token of all continuations has, if they are all alike (choice)
- *   failed_ids, invalid_ids, acc_bounds {lowest, highest} and those of each acc_norm_   (choice,
- *   when some miss)
+ *   failed_ids, invalid_ids, acc_bounds {lowest, highest} and those of each acc_norm_ (not where
+ *   every item has one choice) and of acc_greedy   (choice, when some miss)
  *   acc acc_norm_char acc_norm_byte acc_norm_token acc_greedy nats_answer   (choice)
  */
 #ifndef EVAL_TASKS_H

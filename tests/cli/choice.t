@@ -168,6 +168,14 @@ quiet "$ASSAY" score --scorer acc --items "$tmp/nan.items.msgpack" --responses "
 ok "a scorer may be called by its metric" cmp "$tmp/nan.acc.msgpack" "$tmp/nan.s.msgpack"
 bound() { grep -o "\"$1\": [0-9.]*" "$tmp/nan.s.msgpack.manifest.json" | head -1 | cut -d' ' -f2; }
 ok "the mean is bounded: $(bound lowest) to $(bound highest)" awk "BEGIN {d = $(bound highest) - $(bound lowest); exit !((d * 61 - 1) ^ 2 < 1e-6)}"
+perl -e 'my $w = join " ", map { "word$_" } 1..60; print "{\"text\": \"$w end\"}\n"; print "{\"text\": \"the cat sat on the mat no $_\"}\n" for 1..9' > "$tmp/lam.jsonl"
+lam() { "$ASSAY" eval --task choice --task-file lambada --items "$tmp/lam.jsonl" "$@"; }
+lam_bounds() { grep -o '"acc[a-z_]*_bounds"' "$1.manifest.json"; }
+quiet lam --model "$tmp/m" --out "$tmp/lam.msgpack"
+is "$(grep -c between "$tmp/out") $(lam_bounds "$tmp/lam.msgpack")" "0 " "items of one choice that are all answered have no bounds"
+quiet lam --model "$tmp/nan" --out "$tmp/lam-nan.msgpack" --max-invalid 0.5
+ok "with an invalid one acc_greedy has them" grep -q '10 items, 1 invalid, 0 failed: acc_greedy of all between 0.[0-9]* and 0.[0-9]*$' "$tmp/out"
+is "$(lam_bounds "$tmp/lam-nan.msgpack")" '"acc_greedy_bounds"' "and no acc, which is not measured"
 poke ln_f.bias 0 "$tmp/all-nan"
 fails 1 'no item has a log-probability of each choice that is a number: 61 of 61' nan --model "$tmp/all-nan" --items "$tmp/far.jsonl" --out "$tmp/all-nan.msgpack"
 result $? "a task whose items are all invalid is an error"
