@@ -226,14 +226,13 @@ int metrics_add_scores(struct metrics *m, const char *name, const char *task, st
     if (paths.n > 1) {
         buf_printf(&note, "%.*s%sfine-tuning seeds:", STR_ARG(x->note), x->note.n ? "; " : "");
         for (size_t k = 0; k < paths.n; k++) {
-            double sum = 0;
-            size_t n = 0;
+            double sum = 0, weight = 0;
             for (size_t i = 0; i < s[k].n; i++)
                 if (s[k].v[i].outcome == OUTCOME_SCORED) {
-                    sum += s[k].v[i].value;
-                    n++;
+                    sum += s[k].v[i].value * score_weight(&s[k].v[i]);
+                    weight += score_weight(&s[k].v[i]);
                 }
-            buf_printf(&note, " %.4g", n ? sum / (double)n : NAN);
+            buf_printf(&note, " %.4g", weight > 0 ? sum / weight : NAN);
         }
         x->note = str_copy(m->a, buf_str(&note));
     }

@@ -25,8 +25,9 @@ void score_answer(const struct item *it, const struct response *r, answer_fn *va
 struct score_counts {
     int64_t outcome[OUTCOME_NOT_RUN + 1];
     int64_t cut;                   /* scored, but cut at the token limit */
+    int64_t unchecked;             /* of not_run: answered, but the scorer can't check the item */
     double sum;                    /* of value times weight */
-    double weight, missing_weight; /* of those that are scored; of the others, 1 each */
+    double weight, missing_weight; /* of those that are scored; of the others */
 };
 /* Scores all items in their order into v[items->n]. A response whose item is not there is an error
  * that names it. Strings live in a, items and responses. */

@@ -48,9 +48,14 @@ static void warn_missing(const struct score_counts *n, int64_t missing)
         [OUTCOME_NOT_RUN] = "not run",
     };
     struct buf b = {0};
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-        if (words[k] && n->outcome[k])
-            buf_printf(&b, "%s%lld %s", b.n ? ", " : "", (long long)n->outcome[k], words[k]);
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        int64_t some = n->outcome[k] - (k == OUTCOME_NOT_RUN ? n->unchecked : 0);
+        if (words[k] && some)
+            buf_printf(&b, "%s%lld %s", b.n ? ", " : "", (long long)some, words[k]);
+    }
+    if (n->unchecked)
+        buf_printf(&b, "%s%lld that can't be checked, see the details of the scores",
+                   b.n ? ", " : "", (long long)n->unchecked);
     log_warn("%lld item%s no score (%s)", (long long)missing, missing == 1 ? " has" : "s have",
              b.n ? b.p : "");
     buf_release(&b);
@@ -70,6 +75,8 @@ static void facts(struct stage *st, const struct scorer *s, const struct score_c
     stage_fact(st, "items", json_of_int((int64_t)items));
     for (int k = 0; outcome_names[k]; k++)
         stage_fact(st, outcome_names[k], json_of_int(n->outcome[k]));
+    if (n->unchecked)
+        stage_fact(st, "unchecked", json_of_int(n->unchecked));
     stage_fact(st, "cut", json_of_int(n->cut));
     if (scored < (int64_t)items) { /* where the mean would be if all others were 0, or 1 */
         double all = n->weight + n->missing_weight;
@@ -129,7 +136,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         return -1;
     stage_begin(&st, "score", 1, out, &options, o);
     stage_setting(&st, "scorer_version", arena_printf(a, "%d", s->version));
-    if (stage_input(&st, str_dup(a, o->items), e) || stage_input(&st, str_dup(a, o->responses), e))
+    if (stage_input_whole(&st, str_dup(a, o->items), e) ||
+        stage_input_whole(&st, str_dup(a, o->responses), e))
         goto out;
     rc = stage_fresh(&st) ? 0 : work(&st, s, o, out, a, e);
 out:
@@ -146,7 +154,8 @@ const struct command cmd_score = {
         "its ends, or if it names the right one of the item's choices and no other; else 0.\n"
         "overlap: F1 of the words that answer and reference share, as SQuAD counts them.\n"
         "ifeval, ifeval_loose: 1 if every checkable instruction of the item is followed;\n"
-        "ifeval_inst, ifeval_inst_loose: share of the instructions. Items are IFEval's rows as "
+        "ifeval_inst, ifeval_inst_loose: share of the checkable instructions. Items are IFEval's "
+        "rows as "
         "they\n"
         "are, or have \"constraints\"; ifeval's manifest also reports tiers, types and baselines.\n"
         "Of log-probabilities of choices (assay eval --task choice), each with the metric that it "

@@ -105,38 +105,40 @@ bool ifeval_answer(struct str text, struct str *answer)
 
 /* ---- scorers -------------------------------------------------------------------------------- */
 
-/* The share of instructions followed, or with `all` whether every one was. Unsupported ones: none. */
+/* With `all`: whether every instruction is followed; of an item with an unsupported one nobody knows.
+ * Else the share of those that can be checked, which weighs as many as they are. */
 static void score(const struct item *it, const struct response *r, struct score *out, bool loose,
                   bool all, struct arena *a)
 {
     struct buf why = {0};
     struct str text;
-    size_t passed = 0;
+    size_t passed = 0, checked = 0;
     score_outcome(it, r, out);
+    out->weight = all || !it->constraints.n ? NAN : (double)it->constraints.n;
     if (out->outcome != OUTCOME_SCORED)
         return;
-    if (!it->constraints.n) {
-        out->outcome = OUTCOME_NOT_RUN;
-        out->detail = STR_LIT("the item has no constraints");
-        return;
-    }
     bool answered = ifeval_answer(r->text, &text); /* else text is empty, which follows nothing */
     for (size_t i = 0; i < it->constraints.n; i++) {
         struct ifeval_verdict v;
         ifeval_verdict(it->constraints.v[i], text, &v, a);
+        const char *sep = why.n ? ", " : "";
         if (v.tier == TIER_UNSUPPORTED) {
-            out->outcome = OUTCOME_NOT_RUN;
-            out->detail = str_printf(a, "%.*s is unsupported: %.*s", STR_ARG(v.id), STR_ARG(v.why));
-            buf_release(&why);
-            return;
+            buf_printf(&why, "%s%.*s is unsupported: %.*s", sep, STR_ARG(v.id), STR_ARG(v.why));
+            continue;
         }
         bool pass = loose ? v.loose : v.strict;
+        checked++;
         passed += pass;
-        buf_printf(&why, "%s%.*s %s", i ? ", " : "", STR_ARG(v.id), pass ? "yes" : "no");
+        buf_printf(&why, "%s%.*s %s", sep, STR_ARG(v.id), pass ? "yes" : "no");
     }
-    size_t n = it->constraints.n;
-    out->value = all ? passed == n : (double)passed / (double)n;
-    out->weight = all ? NAN : (double)n;
+    if (!checked || (all && checked < it->constraints.n)) {
+        out->outcome = OUTCOME_NOT_RUN;
+        out->detail = why.n ? str_copy(a, buf_str(&why)) : STR_LIT("the item has no constraints");
+        buf_release(&why);
+        return;
+    }
+    out->value = all ? passed == checked : (double)passed / (double)checked;
+    out->weight = all ? NAN : (double)checked;
     score_detail(
         out, r,
         answered ? why.p
@@ -172,6 +174,7 @@ const struct scorer scorer_ifeval = {
     .help = "1 if every checkable instruction of the item is followed (strict)",
     .version = 2,
     .score = prompt_strict,
+    .constraints = true,
     .report = ifeval_report,
 };
 const struct scorer scorer_ifeval_loose = {
@@ -180,21 +183,24 @@ const struct scorer scorer_ifeval_loose = {
     .help = "the same, where any of eight trimmed variants of the answer may pass",
     .version = 2,
     .score = prompt_loose,
+    .constraints = true,
     .report = ifeval_report,
 };
 const struct scorer scorer_ifeval_inst = {
     .name = "ifeval_inst",
     .metric = "ifeval_inst_strict",
-    .help = "share of all instructions that are followed (strict)",
-    .version = 2,
+    .help = "share of all checkable instructions that are followed (strict)",
+    .version = 3,
     .score = instruction_strict,
+    .constraints = true,
     .report = ifeval_report,
 };
 const struct scorer scorer_ifeval_inst_loose = {
     .name = "ifeval_inst_loose",
     .metric = "ifeval_inst_loose",
-    .help = "share of all instructions that are followed (loose)",
-    .version = 2,
+    .help = "share of all checkable instructions that are followed (loose)",
+    .version = 3,
     .score = instruction_loose,
+    .constraints = true,
     .report = ifeval_report,
 };

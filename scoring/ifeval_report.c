@@ -19,6 +19,8 @@ static const char *const view_names[] = {"all", "supported", "exact"};
 struct count {
     struct tally view[VIEWS];
     int64_t tiers[3], prompts[3]; /* instructions; prompts, by the worst of theirs */
+    /* Of the answered ones alone, [0] instructions, [1] prompts; and how many have no answer. */
+    int64_t heard[2][3], silent[2];
     struct map types;
     struct tally *by_type; /* [types.n] */
 };
@@ -49,6 +51,8 @@ static void add_item(struct count *c, const struct item *it, struct str answer, 
         v.strict = v.strict && answered;
         v.loose = v.loose && answered;
         c->tiers[v.tier]++;
+        c->heard[0][v.tier] += answered;
+        c->silent[0] += !answered;
         worst = v.tier > worst ? v.tier : worst;
         add_type(c, &v);
         bool in[VIEWS] = {true, answered && v.tier != TIER_UNSUPPORTED,
@@ -61,6 +65,8 @@ static void add_item(struct count *c, const struct item *it, struct str answer, 
         }
     }
     c->prompts[worst]++;
+    c->heard[1][worst] += answered;
+    c->silent[1] += !answered;
     for (int k = 0; k < VIEWS; k++) {
         struct tally *to = &c->view[k];
         int64_t n = (int64_t)it->constraints.n;
@@ -107,20 +113,34 @@ static void count_release(struct count *c)
     free(c->by_type);
 }
 
-/* What every item gets when it is answered with one text; text.p NULL: with its own prompt. *share: by
- * the metric, over what has verdicts, as the score beside it is. */
-static struct json *baseline(const struct items *items, struct str text, const char *metric,
-                             double *share)
+static bool is_answered(const struct responses *responses, const struct item *it)
 {
-    struct count c = {0};
+    const struct response *r = responses_find(responses, it->id);
+    return r && r->finish != FINISH_ERROR && r->finish != FINISH_FILTER;
+}
+
+/* What every item gets when it is answered with one text; text.p NULL: with its own prompt. What is
+ * supported, and *share, which is the metric, are over the items that have an answer, as the score
+ * beside them is. */
+static struct json *baseline(const struct items *items, const struct responses *responses,
+                             struct str text, const char *metric, double *share)
+{
+    struct count c = {0}, heard = {0};
     struct arena a = {0};
-    for (size_t i = 0; i < items->n; i++)
-        if (items->v[i].constraints.n)
-            add_item(&c, &items->v[i], text.p ? text : items->v[i].instruction, true, &a);
+    for (size_t i = 0; i < items->n; i++) {
+        const struct item *it = &items->v[i];
+        struct str answer = text.p ? text : it->instruction;
+        if (!it->constraints.n)
+            continue;
+        add_item(&c, it, answer, true, &a);
+        if (is_answered(responses, it))
+            add_item(&heard, it, answer, true, &a);
+    }
     struct json *o = tally_json(&c.view[VIEW_ALL]);
-    json_put(o, "supported", tally_json(&c.view[VIEW_SUPPORTED]));
-    *share = share_of(&c.view[VIEW_SUPPORTED], metric);
+    json_put(o, "supported", tally_json(&heard.view[VIEW_SUPPORTED]));
+    *share = share_of(&heard.view[VIEW_SUPPORTED], metric);
     count_release(&c);
+    count_release(&heard);
     arena_release(&a);
     return o;
 }
@@ -129,14 +149,17 @@ static struct str note_of(const struct count *c, const char *metric, const doubl
                           struct arena *a)
 {
     bool prompts = strncmp(metric, "ifeval_prompt", 13) == 0;
-    const int64_t *n = prompts ? c->prompts : c->tiers;
+    const int64_t *n = c->heard[prompts], silent = c->silent[prompts];
+    struct str missing =
+        silent ? str_printf(a, ", %lld without an answer", (long long)silent) : STR_LIT("");
     return str_printf(
         a,
         "of %lld %s %lld are checked exactly, %lld approximately, %lld are unsupported "
-        "and have no value; without answering: empty %.4f, the prompt echoed %.4f, a "
+        "and have no value%.*s; without answering: empty %.4f, the prompt echoed %.4f, a "
         "constant sentence %.4f",
-        (long long)(n[0] + n[1] + n[2]), prompts ? "prompts" : "instructions", (long long)n[0],
-        (long long)n[1], (long long)n[2], base[0], base[1], base[2]);
+        (long long)(n[0] + n[1] + n[2] + silent), prompts ? "prompts" : "instructions",
+        (long long)n[0], (long long)n[1], (long long)n[2], STR_ARG(missing), base[0], base[1],
+        base[2]);
 }
 
 struct json *ifeval_report(const struct scorer *s, const struct items *items,
@@ -152,7 +175,7 @@ struct json *ifeval_report(const struct scorer *s, const struct items *items,
         const struct item *it = &items->v[i];
         const struct response *r = responses_find(responses, it->id);
         struct str text = {0};
-        bool answered = r && r->finish != FINISH_ERROR && r->finish != FINISH_FILTER;
+        bool answered = is_answered(responses, it);
         if (answered)
             ifeval_answer(r->text, &text); /* a think block that never closes leaves it empty */
         if (it->constraints.n)
@@ -175,7 +198,7 @@ struct json *ifeval_report(const struct scorer *s, const struct items *items,
     }
     json_put(o, "types", types);
     for (int k = 0; k < 3; k++)
-        json_put(base, names[k], baseline(items, texts[k], s->metric, &shares[k]));
+        json_put(base, names[k], baseline(items, responses, texts[k], s->metric, &shares[k]));
     json_put(o, "baselines", base);
     *note = note_of(&c, s->metric, shares, a);
     count_release(&c);

@@ -16,9 +16,11 @@ struct scorer {
     const char *name;   /* "exact", "overlap" */
     const char *metric; /* name of the mean: "acc_exact", "f1_overlap" */
     const char *help;
-    bool choices; /* reads log-probabilities of choices, not texts */
-    int version;  /* part of the metric's identity */
-    /* r NULL: there is no response (OUTCOME_NOT_RUN). Fills value, outcome, detail. */
+    bool choices;     /* reads log-probabilities of choices, not texts */
+    bool constraints; /* checks the items' instructions, so there must be some */
+    int version;      /* part of the metric's identity */
+    /* r NULL: there is no response (OUTCOME_NOT_RUN, as where there is one that can't be checked).
+     * Fills value, outcome, detail, weight. */
     void (*score)(const struct item *it, const struct response *r, struct score *out,
                   struct arena *a);
     /* More about all items, for the manifest's fact "report"; NULL: nothing. Caller frees. *note: one

@@ -31,8 +31,10 @@ const struct scorer *scorer_find(struct str name, struct err *e)
         if (str_eqz(name, (*s)->name) || str_eqz(name, (*s)->metric))
             return *s;
     for (const struct scorer *const *s = scorers; *s; s++)
-        buf_printf(&known, "%s%s", known.n ? ", " : "", (*s)->name);
-    err_code(e, EXIT_USAGE, "there is no scorer \"%.*s\"; there are: %s", STR_ARG(name), known.p);
+        buf_printf(&known, "%s%s (%s)", known.n ? ", " : "", (*s)->name, (*s)->metric);
+    err_code(e, EXIT_USAGE,
+             "there is no scorer \"%.*s\"; there are, each by its own or its metric's name: %s",
+             STR_ARG(name), known.p);
     buf_release(&known);
     return NULL;
 }
@@ -110,11 +112,23 @@ static int check_gold(const struct scorer *s, const struct items *items, struct 
                    items->n, s->name);
 }
 
+static int check_constraints(const struct scorer *s, const struct items *items, struct err *e)
+{
+    for (size_t i = 0; i < items->n; i++)
+        if (!s->constraints || items->v[i].constraints.n)
+            return 0;
+    return err_set(e,
+                   "none of the %zu items has instructions to check, so %s can't score them; give "
+                   "the items \"constraints\" (a task file's constraints), or take another scorer",
+                   items->n, s->name);
+}
+
 int score_all(const struct scorer *s, const struct items *items, const struct responses *responses,
               struct score *v, struct score_counts *n, struct arena *a, struct err *e)
 {
     *n = (struct score_counts){0};
-    if (check_responses(s, items, responses, e) || check_gold(s, items, e))
+    if (check_responses(s, items, responses, e) || check_gold(s, items, e) ||
+        check_constraints(s, items, e))
         return -1;
     for (size_t i = 0; i < items->n; i++) {
         const struct response *r = responses_find(responses, items->v[i].id);
@@ -126,7 +140,8 @@ int score_all(const struct scorer *s, const struct items *items, const struct re
             n->weight += score_weight(&v[i]);
             n->cut += r->finish == FINISH_LENGTH;
         } else {
-            n->missing_weight++;
+            n->missing_weight += score_weight(&v[i]);
+            n->unchecked += r && v[i].outcome == OUTCOME_NOT_RUN;
         }
     }
     return 0;

@@ -45,7 +45,7 @@ ok $? "missing responses are not run, counted and said"
 echo '[{"id": "one", "instruction": "a", "output": "b"}]' >one.json
 fails 1 'home-Mara-1' "$ASSAY" score --scorer exact --items one.json --responses right.msgpack --out u.msgpack && [ ! -e u.msgpack ]
 ok $? "a response to an unknown item is named, nothing is written"
-fails 2 'exact, overlap' "$ASSAY" score --scorer blue --items c/instruct.json --responses right.msgpack --out u.msgpack
+fails 2 'exact (acc_exact), overlap (f1_overlap)' "$ASSAY" score --scorer blue --items c/instruct.json --responses right.msgpack --out u.msgpack
 ok $? "an unknown scorer is a usage error that lists the known ones"
 fails 1 'nowhere' "$ASSAY" score --scorer exact --items nowhere.json --responses right.msgpack --out u.msgpack
 ok $? "missing items are named"

@@ -1,7 +1,10 @@
 /* Comparison: what is paired, what is refused, and the two verdicts. */
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/rng.h"
+#include "formats/item.h"
+#include "formats/record.h"
 #include "pipelines/comparable.h"
 #include "pipelines/compare.h"
 #include "pipelines/result.h"
@@ -494,6 +497,37 @@ static void draws(void)
     compare_release(&c);
 }
 
+/* Scores of two items that weigh 1 and 3, in two seeds. */
+static void seeds(void)
+{
+    struct arena a = {0};
+    struct err e = {0};
+    struct metrics m = {.a = &a};
+    static const double value[2][2] = {{1, 0}, {0, 1}}, weight[2] = {1, 3};
+    struct str paths[2];
+    for (int k = 0; k < 2; k++) {
+        const char *path = path_join(&a, tap_tmp(), k ? "seed-2.msgpack" : "seed-1.msgpack");
+        struct records *w = records_open(path, &score_schema, RECORD_WRITE, &e);
+        for (int i = 0; i < 2; i++) {
+            struct score s = {.item = i ? STR_LIT("b") : STR_LIT("a"),
+                              .scorer = STR_LIT("s"),
+                              .value = value[k][i],
+                              .weight = weight[i]};
+            CHECK_INT(records_append(w, &s, &e), 0, "seed %d: a score of weight %g", k + 1,
+                      weight[i]);
+        }
+        CHECK_INT(records_close(w, &e), 0, "seed %d: its scores are there", k + 1);
+        paths[k] = str_z(path);
+    }
+    CHECK_INT(metrics_add_scores(&m, "x", "t", (struct strs){paths, 2}, (const char *[]){NULL}, &e),
+              0, "scores of two seeds are a metric %s", e.msg);
+    CHECK_NEAR(m.v[0].value, 0.5, 1e-15, "whose value weighs the items");
+    CHECK_STR(str_dup(&a, m.v[0].note), "fine-tuning seeds: 0.25 0.75",
+              "and whose seeds are weighed alike");
+    free(m.v);
+    arena_release(&a);
+}
+
 int main(void)
 {
     pairing();
@@ -505,6 +539,7 @@ int main(void)
     many_recipes();
     entered();
     draws();
+    seeds();
     recipes();
     arena_release(&arena);
     return tap_done();

@@ -11,7 +11,7 @@
 #include "scoring/ifeval_language.h"
 #include "scoring/ifeval_report.h"
 #include "scoring/ifeval_text.h"
-#include "scoring/scorer.h"
+#include "scoring/answers.h"
 #include "tests/tap.h"
 
 #define GOLDEN "tests/golden/ifeval.jsonl"
@@ -216,7 +216,13 @@ static void test_scorers(void)
         value("ifeval_inst_loose", (struct strs){both + 1, 1}, "Sure:\nx\"no\"\nBye", &outcome, &w),
         0, 0, "but nothing else");
     CHECK(isnan(value("ifeval", three, "\"no\"", &outcome, &w)) && outcome == OUTCOME_NOT_RUN,
-          "an unsupported instruction leaves the item without a score");
+          "an unsupported instruction leaves the prompt without a score");
+    CHECK_NEAR(value("ifeval_inst", three, "\"no, no\"", &outcome, &w), 0.5, 0,
+               "the instructions beside it keep theirs");
+    CHECK(w == 2, "and weigh as many as are checked");
+    CHECK(isnan(value("ifeval_inst", (struct strs){both + 2, 1}, "no", &outcome, &w)) &&
+              outcome == OUTCOME_NOT_RUN,
+          "alone it leaves none");
     CHECK_NEAR(value("ifeval", two, "<think>a, b</think>\n\"no\"", &outcome, &w), 1, 0,
                "a closed think block is no part of the answer");
     CHECK(value("ifeval", two, "<think>\"no\"", &outcome, &w) == 0 && outcome == OUTCOME_SCORED &&
@@ -249,17 +255,37 @@ static void test_report(void)
         ifeval_report(scorer_find(STR_LIT("ifeval"), NULL), &items, &responses, &note, &a);
     struct buf b = {0};
     CHECK_STR(str_dup(&a, note),
-              "of 3 prompts 2 are checked exactly, 0 approximately, 1 are unsupported and have no "
-              "value; without answering: empty 0.0000, the prompt echoed 0.5000, a constant "
-              "sentence 0.5000",
+              "of 3 prompts 1 are checked exactly, 0 approximately, 1 are unsupported and have no "
+              "value, 1 without an answer; without answering: empty 0.0000, the prompt echoed "
+              "0.0000, a constant sentence 0.0000",
               "the note of a metric of prompts");
     CHECK_STR(
         str_dup(&a, inst),
-        "of 5 instructions 4 are checked exactly, 0 approximately, 1 are unsupported and have "
-        "no value; without answering: empty 0.0000, the prompt echoed 0.5000, a constant "
-        "sentence 0.5000",
+        "of 5 instructions 3 are checked exactly, 0 approximately, 1 are unsupported and have "
+        "no value, 1 without an answer; without answering: empty 0.0000, the prompt echoed 0.3333, "
+        "a constant sentence 0.3333",
         "and of one of instructions");
+    struct score scored[3];
+    struct score_counts n, none;
+    struct err e = {0};
+    CHECK_INT(
+        score_all(scorer_find(STR_LIT("ifeval_inst"), &e), &items, &responses, scored, &n, &a, &e),
+        0, "the items are scored");
+    CHECK(n.weight == 3 && n.missing_weight == 1 && n.unchecked == 0,
+          "over the instructions that the note and the report count: %g, %g missing", n.weight,
+          n.missing_weight);
+    CHECK_INT(score_all(scorer_find(STR_LIT("ifeval"), &e), &items, &responses, scored, &n, &a, &e),
+              0, "as prompts too");
+    CHECK(n.weight == 1 && n.missing_weight == 2 && n.unchecked == 1,
+          "where what can't be checked is told from what is not answered");
+    struct items bare = {&(struct item){.id = STR_LIT("a")}, 1, {0}};
+    CHECK(score_all(scorer_find(STR_LIT("ifeval"), &e), &bare, &(struct responses){0}, scored,
+                    &none, &a, &e) &&
+              strstr(e.msg, "has instructions to check"),
+          "items without instructions are refused: %s", e.msg);
     json_write(o, &b);
+    CHECK_NEAR(n.sum / n.weight, json_num(json_get(json_get(o, "supported"), "prompt_strict")), 0,
+               "the value is the report's of what is supported");
     CHECK(str_find(buf_str(&b), STR_LIT("\"tiers\":{\"exact\":4,\"approximated\":0,"
                                         "\"unsupported\":1}")) >= 0,
           "tiers are counted");
