@@ -33,7 +33,7 @@ static const struct field fields[] = {
     {"task_file", FIELD_STR, AT(task_file), "",
      .help =
          "choice, instruct: task file, or one of the tool: piqa, copa, winogrande, hellaswag..."},
-    {"shots", FIELD_I64, AT(shots), "0", 0, 1000, .help = "choice: solved rows before each item"},
+    {"shots", FIELD_I64, AT(shots), "", 0, 1000, .help = "choice: solved rows before each item"},
     {"shots_from", FIELD_STR, AT(shots_from), "",
      .help = "choice: rows to take them from; default: the other items"},
     {"items_out", FIELD_STR, AT(items_out), "",
@@ -175,13 +175,36 @@ static int check_read(const struct options *o, struct arena *a, struct err *e)
     for (size_t i = 0; i < o->stop.n; i++)
         if (!o->stop.v[i].n)
             return err_code(e, EXIT_USAGE, "--stop '': no text ends there; leave it out");
-    if (o->shots_from.n && !o->shots)
+    return 0;
+}
+
+/* What the values left beside each other don't read: of the shots when there are none, of sampling
+ * when a checkpoint takes the likeliest token. A server may mean more by these. */
+static int check_values(const struct options *o, const struct eval_job *j, struct err *e)
+{
+    if (o->shots_from.n && !j->c.shots)
         return err_code(e, EXIT_USAGE, "--shots-from is read with --shots only: say how many");
-    if (o->task == TASK_CHOICE && o->seed != FIELD_NONE_I64 && !o->shots)
+    if (o->task == TASK_CHOICE && o->seed != FIELD_NONE_I64 && !j->c.shots)
         return err_code(
             e, EXIT_USAGE,
             "--seed draws the shots of a choice task and there are none: give --shots, or "
             "leave it out");
+    if (o->task != TASK_INSTRUCT || model_templates(j->model) || model_replays(j->model))
+        return 0;
+    if (j->c.temperature < 0)
+        return err_code(e, EXIT_USAGE,
+                        "--temperature -1 leaves it to a server, and --model is a checkpoint: give "
+                        "0 for the likeliest token, or more");
+    const char *unread = o->top_k != FIELD_NONE_I64  ? "top-k"
+                         : !isnan(o->top_p)          ? "top-p"
+                         : !isnan(o->min_p)          ? "min-p"
+                         : o->seed != FIELD_NONE_I64 ? "seed"
+                                                     : NULL;
+    if (j->c.temperature == 0 && unread)
+        return err_code(e, EXIT_USAGE,
+                        "--%s is of sampling, and at temperature 0 the likeliest token is taken: "
+                        "give --temperature, or leave it out",
+                        unread);
     return 0;
 }
 
@@ -212,16 +235,28 @@ static const char *text(struct arena *a, struct str option, struct str otherwise
     return s.n ? str_dup(a, s) : NULL;
 }
 
-static void take_i64(int64_t *to, int64_t option)
+/* An option by the name of a key of [eval] goes over that key. */
+static int take_options(struct eval_config *c, const struct options *o, struct arena *a,
+                        struct err *e)
 {
-    if (option != FIELD_NONE_I64)
-        *to = option;
-}
-
-static void take_f64(double *to, double option)
-{
-    if (!isnan(option))
-        *to = option;
+    for (const struct field *to = eval_config_schema.fields; to->name; to++) {
+        const struct field *f = fields;
+        while (f->name && strcmp(f->name, to->name) != 0)
+            f++;
+        const char *at = (const char *)o + f->at;
+        if (!f->name || strcmp(f->name, "ranks") == 0 || !given(f, o)) /* ranks: the launch's */
+            continue;
+        if (f->type != to->type) { /* precision: the option may be absent, the key has a default */
+            if (schema_set(&eval_config_schema, c, f->name, *(const struct str *)at, a, e))
+                return -1;
+            continue;
+        }
+        size_t size = f->type == FIELD_STRS  ? sizeof(struct strs)
+                      : f->type == FIELD_I64 ? sizeof(int64_t)
+                                             : sizeof(double);
+        memcpy((char *)c + to->at, at, size);
+    }
+    return 0;
 }
 
 static int make_job(struct eval_job *j, const struct options *o, struct arena *a, struct err *e)
@@ -246,35 +281,17 @@ static int make_job(struct eval_job *j, const struct options *o, struct arena *a
                                                                          : run.finetune.template_),
         .backend = text(a, o->backend, run.train.backend),
         .c = run.eval,
-        .stop = o->stop,
-        .threads = run.train.threads,
+        .threads = o->threads == FIELD_NONE_I64 ? run.train.threads : o->threads,
         .concurrency = o->concurrency,
         .timeout = o->timeout,
         .task_file = text(a, o->task_file, none),
-        .shots = o->shots,
         .shots_from = text(a, o->shots_from, none),
         .items_out = text(a, o->items_out, none),
         .retries = o->retries,
         .max_requests = o->max_requests,
     };
     j->c.ranks = j->c.ranks ? j->c.ranks : run.train.ranks;
-    take_i64(&j->c.start, o->start);
-    take_i64(&j->c.tokens, o->tokens);
-    take_i64(&j->c.window, o->window);
-    take_i64(&j->c.stride, o->stride);
-    take_i64(&j->c.batch, o->batch);
-    take_i64(&j->c.max_new_tokens, o->max_new_tokens);
-    take_i64(&j->c.top_k, o->top_k);
-    take_i64(&j->c.seed, o->seed);
-    take_i64(&j->threads, o->threads);
-    take_f64(&j->c.temperature, o->temperature);
-    take_f64(&j->c.top_p, o->top_p);
-    take_f64(&j->c.min_p, o->min_p);
-    take_f64(&j->c.repetition_penalty, o->repetition_penalty);
-    take_f64(&j->c.max_invalid, o->max_invalid);
-    if (o->precision.n)
-        return schema_set(&eval_config_schema, &j->c, "precision", o->precision, a, e);
-    return 0;
+    return take_options(&j->c, o, a, e) ? -1 : check_values(o, j, e);
 }
 
 static int run_ranks(struct eval_job *j, const struct rendezvous_seat *seat,

@@ -70,7 +70,7 @@ static void facts(struct stage *st, const struct eval_job *j, const struct model
             model_told(m, "lost_heads", id);
     } else {
         json_put(id, "encoding", json_of_z(encodings[t->encoding == ENCODING_APART]));
-        json_put(id, "shots", json_of_int(j->shots));
+        json_put(id, "shots", json_of_int(j->c.shots));
         if (m->precision)
             json_put(id, "precision", json_of_z(m->precision));
         eval_lost_heads(st, id, c->lost, c->items, m->context);
@@ -145,27 +145,42 @@ static int shoot(const struct eval_job *j, const struct task *t, struct items *x
 {
     struct items pool = {0};
     int rc;
-    if (!j->shots)
+    if (!j->c.shots)
         return 0;
     if (!j->shots_from)
-        return choice_shots(x, x, t, j->shots, j->c.seed, e);
+        return choice_shots(x, x, t, j->c.shots, j->c.seed, e);
     rc = task_items(t, j->shots_from, &pool, e);
-    rc = rc ? rc : choice_shots(x, &pool, t, j->shots, j->c.seed, e);
+    rc = rc ? rc : choice_shots(x, &pool, t, j->c.shots, j->c.seed, e);
     items_release(&pool);
     return rc;
 }
 
-/* Recorded values of texts that were encoded by the other rule are none of this task. */
-static int check_told(const struct model *m, const struct task *t, struct err *e)
+/* Recorded values of texts that were encoded by the other rule, of another task's or of items with
+ * more or fewer shots are none of this task. */
+static int check_told(const struct model *m, const struct eval_job *j, const struct task *t,
+                      struct err *e)
 {
     const char *want = encodings[t->encoding == ENCODING_APART];
     struct str told = json_str(json_get(m->told, "encoding"));
-    if (!told.n || str_eqz(told, want))
-        return 0;
-    return err_code(e, EXIT_USAGE,
-                    "task %s encodes context and choice %s, but the replayed values are of texts "
-                    "encoded %.*s: take a task file with that rule, or ask the model again",
-                    t->name, want, STR_ARG(told));
+    struct str task = json_str(json_get(m->told, "task"));
+    int64_t shots = json_int(json_get(m->told, "shots"), j->c.shots);
+    if (told.n && !str_eqz(told, want))
+        return err_code(e, EXIT_USAGE,
+                        "task %s encodes context and choice %s, but the replayed values are of "
+                        "texts encoded %.*s: take a task file with that rule, or ask the model "
+                        "again",
+                        t->name, want, STR_ARG(told));
+    if (task.n && !str_eqz(task, t->name))
+        return err_code(e, EXIT_USAGE,
+                        "the replayed values are of the task %.*s, not of %s: take the task file "
+                        "with that name, or ask the model again",
+                        STR_ARG(task), t->name);
+    if (shots != j->c.shots)
+        return err_code(e, EXIT_USAGE,
+                        "the replayed values are of items with %lld shots, not %lld: give --shots "
+                        "%lld and the seed they were drawn by, or ask the model again",
+                        (long long)shots, (long long)j->c.shots, (long long)shots);
+    return 0;
 }
 
 static int work(const struct eval_job *j, struct stage *st, const char *spec, const struct task *t,
@@ -188,7 +203,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec, co
     if (task_items(t, j->items, &items, e) || shoot(j, t, &items, e) ||
         (j->items_out &&
          (items_save(&items, j->items_out, e) || stage_output(st, j->items_out, e))) ||
-        model_open(&m, spec, &mo, e) || check_told(&m, t, e) ||
+        model_open(&m, spec, &mo, e) || check_told(&m, j, t, e) ||
         choice_run(&m, &items, t->encoding == ENCODING_APART, j->out, &c, e))
         goto out;
     facts(st, j, &m, &items, t, &c);
@@ -268,8 +283,8 @@ int eval_choice(const struct eval_job *j, FILE *to, struct arena *a, struct err 
     stage_setting(&st, "task_hash", t.hash);
     if (model_replays(spec))
         stage_setting(&st, "replay", "1"); /* states what the recorded file's manifest says */
-    stage_setting(&st, "shots", arena_printf(a, "%lld", (long long)j->shots));
-    if (j->shots)
+    stage_setting(&st, "shots", arena_printf(a, "%lld", (long long)j->c.shots));
+    if (j->c.shots)
         stage_setting(&st, "seed", arena_printf(a, "%lld", (long long)j->c.seed));
     if (stage_fresh(&st)) {
         rc = leave_items(j, &t, e);

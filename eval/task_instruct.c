@@ -41,9 +41,9 @@ static const char *decoding(const struct eval_job *j, struct arena *a)
     if (c->repetition_penalty != 1)
         buf_printf(&b, ", repetition penalty %g", c->repetition_penalty);
     buf_printf(&b, ", at most %lld tokens", (long long)c->max_new_tokens);
-    for (size_t i = 0; i < j->stop.n; i++) {
+    for (size_t i = 0; i < j->c.stop.n; i++) {
         buf_addz(&b, ", stop ");
-        json_quote(j->stop.v[i], &b);
+        json_quote(j->c.stop.v[i], &b);
     }
     const char *out = str_dup(a, buf_str(&b));
     buf_release(&b);
@@ -158,7 +158,7 @@ static int work(const struct eval_job *j, struct stage *st, const char *spec,
                                  .min_p = j->c.min_p,
                                  .repeat = j->c.repetition_penalty,
                                  .seed = j->c.seed,
-                                 .stop = j->stop};
+                                 .stop = j->c.stop};
     struct buf line = {0};
     int rc = -1;
     if (load(j, st, task, &items, e) || model_open(&m, spec, &mo, e) || check_sampling(j, &m, e) ||

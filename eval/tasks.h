@@ -35,12 +35,10 @@ struct eval_job {
     int task;
     const char *model, *vocab, *shards, *items, *template_, *out, *backend; /* vocab may be NULL */
     struct eval_config c;
-    struct strs stop;
     int64_t threads, concurrency, retries, max_requests;
     double timeout;
-    /* choice: task file; few-shot rows and how many; where to leave the items as asked (or NULL) */
+    /* choice: task file; few-shot rows; where to leave the items as asked (or NULL) */
     const char *task_file, *shots_from, *items_out;
-    int64_t shots;
     struct rendezvous *meet; /* ranks that share a loss; NULL: one */
 };
 int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err *e);

@@ -233,6 +233,8 @@ static const struct field eval_config_fields[] = {
     {"repetition_penalty", FIELD_F64, AT(repetition_penalty), "1", 0.01, 100,
      .help = "logits of tokens that were there before are divided by it (negative: multiplied)"},
     {"seed", FIELD_I64, AT(seed), "1", 0, MOST_COUNT, .help = "seed of sampling"},
+    {"stop", FIELD_STRS, AT(stop), "",
+     .help = "answers end before these texts (a comma between them)"},
     {"ranks", FIELD_I64, AT(ranks), "0", 0, 4096,
      .help = "processes on this machine that share a loss; 0: as train.ranks; changes no number",
      .flags = FIELD_VOLATILE},
@@ -375,6 +377,10 @@ static int eval_check(const struct run *r, struct err *e)
                         "eval.stride = %lld is more than model.context = %lld, the window: tokens "
                         "between the windows would not be counted",
                         (long long)v->stride, (long long)context);
+    for (size_t i = 0; i < v->stop.n; i++)
+        if (!v->stop.v[i].n)
+            return err_code(e, EXIT_USAGE,
+                            "eval.stop has an empty text, at which none ends: leave it out");
     return 0;
 }
 

@@ -118,6 +118,7 @@ struct eval_config {
     int64_t top_k, seed;
     struct strs tasks;  /* "piqa=ROWS": a task file or a task of the tool, and its rows */
     int64_t shots;      /* solved rows before each item of these */
+    struct strs stop;   /* answers end before these texts */
     int64_t ranks;      /* processes on this machine that share a loss */
     int precision;      /* enum precision, of a checkpoint */
     double max_invalid; /* share of a choice task's items that may be without a finite value */

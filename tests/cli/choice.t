@@ -65,6 +65,12 @@ quiet choice copa "$tmp/copa.jsonl" "$tmp/narrow.msgpack" --precision bf16
 quiet replay "$tmp/narrow.msgpack" copa
 ok "bf16 weights are part of the identity" grep -q '"precision":"bf16weights"' <<< "$(identity "$tmp/narrow.msgpack")"
 is "$(identity "$tmp/replay.msgpack")" "$(identity "$tmp/narrow.msgpack")" "a replay's identity is the recorded one, its precision too"
+cp pipelines/tasks/copa.ini "$tmp/another.ini"
+fails 2 'the replayed values are of the task copa, not of another: take the task file with that name' replay "$tmp/copa.msgpack" "$tmp/another.ini"
+result $? "values of another task are refused"
+fails 2 'the replayed values are of items with 0 shots, not 2: give --shots 0' "$ASSAY" eval --task choice --model "replay:$tmp/copa.msgpack" --task-file copa --items "$tmp/copa.jsonl" --shots 2 --out "$tmp/replay2.msgpack"
+result $? "and those of items with other shots"
+ok "neither leaves a file" [ ! -e "$tmp/replay2.msgpack" ]
 rm "$tmp/narrow.msgpack.manifest.json" "$tmp/replay.msgpack"*
 quiet replay "$tmp/narrow.msgpack" copa
 is "$(identity "$tmp/replay.msgpack" | grep -oE '"(encoding|shots|precision)":"unknown"' | wc -l)" 3 "without a manifest nothing is made up"
@@ -72,6 +78,13 @@ is "$(identity "$tmp/replay.msgpack" | grep -oE '"(encoding|shots|precision)":"u
 # ---- few-shot
 quiet choice copa "$tmp/copa.jsonl" "$tmp/s3.msgpack" --shots 3 --items-out "$tmp/s3.items.msgpack"
 is "$("$ASSAY" cat "$tmp/s3.items.msgpack" | head -1 | grep -o '\\n\\n' | wc -l)" 3 "three shots, a blank line behind each"
+printf '[run]\ntitle = x\n[eval]\nshots = 3\n' > "$tmp/shots.ini"
+quiet choice copa "$tmp/copa.jsonl" "$tmp/s3c.msgpack" --config "$tmp/shots.ini" --seed 1
+ok "shots of a run file are the same" cmp "$tmp/s3.msgpack" "$tmp/s3c.msgpack"
+quiet choice copa "$tmp/copa.jsonl" "$tmp/s3d.msgpack" --config "$tmp/shots.ini" --set eval.shots=0
+ok "--set goes over them" cmp "$tmp/copa.msgpack" "$tmp/s3d.msgpack"
+quiet choice copa "$tmp/copa.jsonl" "$tmp/s3e.msgpack" --config "$tmp/shots.ini" --shots 0
+ok "and the option over both" cmp "$tmp/copa.msgpack" "$tmp/s3e.msgpack"
 quiet choice copa "$tmp/copa.jsonl" "$tmp/s3b.msgpack" --shots 3
 cmp -s "$tmp/s3.msgpack" "$tmp/s3b.msgpack"
 result $? "the same seed draws the same shots"

@@ -163,6 +163,14 @@ quiet "${instruct[@]}" --out "$tmp/e/full.msgpack" --max-new-tokens 5000
 is "$(cat "$tmp/out")" "$line" "up to date, it says the line again"
 quiet "${instruct[@]}" --out "$tmp/e/stop.msgpack" --stop "e"
 is "$("$ASSAY" cat "$tmp/e/stop.msgpack" | grep -c '"text":"[^"]*e[^"]*",')" 0 "eval --stop ends answers before its text"
+quiet "${instruct[@]}" --out "$tmp/e/stop2.msgpack" --set eval.stop=e
+ok "eval.stop of the run file does the same" cmp "$tmp/e/stop.msgpack" "$tmp/e/stop2.msgpack"
+for o in top-k:5 top-p:0.5 min-p:0.3 seed:9; do
+    fails 2 "--${o%%:*} is of sampling, and at temperature 0 the likeliest token is taken" "${instruct[@]}" --out "$tmp/e/greedy.msgpack" --${o%%:*} ${o#*:}
+    result $? "--${o%%:*} is refused where nothing is sampled"
+done
+fails 2 'temperature -1 leaves it to a server, and --model is a checkpoint' "${instruct[@]}" --out "$tmp/e/greedy.msgpack" --temperature -1
+result $? "so is a temperature that only a server can choose"
 journals=0
 for k in 1 2 3 4 5; do
     "${instruct[@]}" --out "$tmp/e/k.msgpack" --temperature 1 --top-k 20 --batch 1 > /dev/null 2>&1 &

@@ -1,5 +1,6 @@
 /* the run file: every default is in its range, every key is known at each door, and the keys of
  * stages move only with what decides the result. */
+#include "base/command.h"
 #include "base/config.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -202,6 +203,29 @@ static void test_hardware(void)
           "its unknown keys are refused: %s", e.msg);
 }
 
+/* Every key of [eval] is an option of `assay eval` whose absence leaves the key's value. */
+static void test_eval_options(void)
+{
+    extern const struct command cmd_eval;
+    static const char *const runs[] = {"windows", "documents", "instruct", "tasks"};
+    for (const struct field *key = eval_config_schema.fields; key->name; key++) {
+        const struct field *f = cmd_eval.options->fields;
+        bool of_run = false;
+        for (size_t k = 0; k < sizeof runs / sizeof *runs; k++)
+            of_run = of_run || strcmp(runs[k], key->name) == 0;
+        while (f->name && strcmp(f->name, key->name) != 0)
+            f++;
+        if (of_run) /* what is measured at all: --task says it */
+            CHECK(!f->name, "eval.%s is of runs only", key->name);
+        else
+            CHECK(f->name && f->def && (!*f->def || strcmp(key->name, "ranks") == 0) &&
+                      (f->type == key->type || f->type == FIELD_STR),
+                  "eval.%s is the default of an option", key->name);
+    }
+    CHECK(says("[eval]\nstop = a, \"\"\n", EXIT_USAGE, "eval.stop has an empty text"),
+          "an empty stop is refused");
+}
+
 int main(void)
 {
     log_open("test", LOG_QUIET);
@@ -211,6 +235,7 @@ int main(void)
     test_volatile();
     test_result();
     test_hardware();
+    test_eval_options();
     file_remove_tree(tap_tmp(), &e);
     arena_release(&arena);
     return tap_done();
