@@ -26,7 +26,8 @@ static const struct field task_fields[] = {
     {"clean", FIELD_STR, AT(clean), "", .help = "filters over the whole prompt, or each context"},
     {"contexts", FIELD_STRS, AT(contexts), "", .help = "templates: what stands before each choice"},
     {"choices", FIELD_STRS, AT(choices), "", .help = "templates of the choices, or a list"},
-    {"gold", FIELD_STR, AT(gold), "", .help = "template: index of the right choice, or its label"},
+    {"gold", FIELD_STR, AT(gold), "",
+     .help = "template: index of the right choice, its label or its text"},
     {"labels", FIELD_STRS, AT(labels), "", .help = "templates of the labels that gold names"},
     {"gold_base", FIELD_I64, AT(gold_base), "0", 0, 1, .help = "what the first index is"},
     {"answer", FIELD_STR, AT(answer), "", .help = "generate: template of the right answer"},
@@ -170,8 +171,27 @@ static int64_t find_text(struct strs of, struct str s)
     return k;
 }
 
-/* Index of the right choice; no gold template: unknown. Without labels a number is an index and any
- * other text the choice itself, as lm-evaluation-harness takes its targets. */
+/* Without labels: a number is an index, any other text the choice itself, as lm-evaluation-harness
+ * takes its targets. A text of digits may be either (data sets write indices as texts): refused, where
+ * one reading is as good as the other. */
+static int bare_gold(const struct task *t, const struct json *row, const struct item *it,
+                     struct str gold, int64_t *k, struct err *e)
+{
+    int64_t n = (int64_t)it->choices.n, index = -1, named = n;
+    bool number = str_i64(gold, &index) == 0;
+    index = number ? index - t->gold_base : -1;
+    if (!number || template_text_only(t->gold, row))
+        named = find_text(it->choices, gold);
+    *k = named < n ? named : index;
+    if (named < n && index >= 0 && index < n && index != named)
+        return err_set(e,
+                       "gold \"%.*s\" is the text of choice %lld and the index of choice %lld: "
+                       "write an index as a number, or give the task labels like its choices",
+                       STR_ARG(gold), (long long)named, (long long)index);
+    return 0;
+}
+
+/* Index of the right choice; no gold template: unknown. */
 static int gold_of(const struct task *t, const struct json *row, struct item *it, struct arena *a,
                    struct err *e)
 {
@@ -187,10 +207,8 @@ static int gold_of(const struct task *t, const struct json *row, struct item *it
         k = find_text(labels, gold);
         if (k == (int64_t)labels.n)
             return err_set(e, "gold \"%.*s\" is none of the %zu labels", STR_ARG(gold), labels.n);
-    } else if (str_i64(gold, &k) == 0) {
-        k -= t->gold_base;
-    } else {
-        k = find_text(it->choices, gold);
+    } else if (bare_gold(t, row, it, gold, &k, e)) {
+        return -1;
     }
     if (k < 0 || k >= (int64_t)it->choices.n)
         return err_set(e, "gold \"%.*s\" is none of %zu choices", STR_ARG(gold), it->choices.n);

@@ -27,9 +27,11 @@ struct task {
     struct str clean;         /* filters over the whole prompt, or over each context */
     struct strs contexts;     /* templates: a context for each choice, instead of prompt */
     struct strs choices;      /* templates, or one that is a list */
-    struct str gold;          /* template: index of the right choice, or one of labels */
-    struct strs labels; /* templates, or one that is a list; empty: gold counts from gold_base */
-    int64_t gold_base;
+    /* template: one of labels; without these a number is an index, a text that is a choice that one
+     * and another text of digits an index; a text that may be two of them is refused. */
+    struct str gold;
+    struct strs labels;   /* templates, or one that is a list */
+    int64_t gold_base;    /* what an index counts from */
     struct str answer;    /* generate: template of the reference */
     struct str delimiter; /* template */
     int encoding;         /* enum task_encoding */
@@ -55,6 +57,9 @@ int task_items(const struct task *t, const char *path, struct items *x, struct e
 /* formats/task_template.c and task_filter.c: for task.c and tests. */
 int template_text(struct str text, const struct json *row, struct arena *a, struct str *out,
                   struct err *e);
+/* False where the text is a number by itself: a template without places, or of one place at which the
+ * row has a number. */
+bool template_text_only(struct str text, const struct json *row);
 int template_list(struct strs texts, const struct json *row, struct arena *a, struct strs *out,
                   struct err *e);
 /* The chain "a|b:x" over s; names are checked by template_filters. A text without the X of before:X or

@@ -130,6 +130,29 @@ int template_syntax(struct str text, struct err *e)
     return rc;
 }
 
+bool template_text_only(struct str text, const struct json *row)
+{
+    struct buf b = {0};
+    bool place = next_part(&text, &b) == PART_PLACE, text_only = place;
+    struct str path = buf_str(&b);
+    if (place && !text.n && str_find(path, STR_LIT("|")) < 0) {
+        const struct json *v = row;
+        int64_t index;
+        while (path.n) {
+            struct str key = str_cut(&path, '.');
+            struct buf k = {0};
+            buf_adds(&k, key);
+            v = json_kind(v) == JSON_ARR && str_i64(key, &index) == 0 && index >= 0
+                    ? json_at(v, (size_t)index)
+                    : json_get(v, k.p ? k.p : "");
+            buf_release(&k);
+        }
+        text_only = json_kind(v) == JSON_STR;
+    }
+    buf_release(&b);
+    return text_only;
+}
+
 int template_text(struct str text, const struct json *row, struct arena *a, struct str *out,
                   struct err *e)
 {

@@ -222,6 +222,27 @@ static void test_tasks(void)
     CHECK(strstr(item("copa", "{\"query\":\"q\",\"choices\":[\"x\",\"y\"],\"gold\":\"z\"}", &a),
                  "gold \"z\" is none of 2 choices"),
           "a gold that is neither an index nor a choice");
+    static const struct {
+        const char *choices, *gold, *want, *name;
+    } golds[] = {
+        {"\"3\",\"4\"", "\"4\"", "/1", "a text of digits that is a choice is that one"},
+        {"\"x\",\"y\"", "\"1\"", "/1", "one that is none is an index"},
+        {"\"1\",\"0\"", "0", "/0", "a number is an index, whatever the choices are"},
+        {"\"0\",\"1\"", "\"1\"", "/1", "a text that is the same by both is that"},
+        {"\"1\",\"0\"", "\"0\"",
+         "gold \"0\" is the text of choice 1 and the index of choice 0: write an index as a number",
+         "a text that may be two choices is refused"},
+        {"\"3\",\"4\"", "4", "gold \"4\" is none of 2 choices", "a number is never a text"},
+    };
+    for (size_t i = 0; i < sizeof golds / sizeof *golds; i++) {
+        const char *have = item("copa",
+                                arena_printf(&a, "{\"query\":\"q\",\"choices\":[%s],\"gold\":%s}",
+                                             golds[i].choices, golds[i].gold),
+                                &a);
+        bool ok = *golds[i].want == '/' ? str_ends(str_z(have), golds[i].want)
+                                        : strstr(have, golds[i].want) != NULL;
+        CHECK(ok, "%s: %s", golds[i].name, have);
+    }
     arena_release(&a);
 }
 
