@@ -150,8 +150,9 @@ static int take_stop(struct reader *r, const struct json *v)
         if (json_kind(one) != JSON_STR || s.n > SERVE_STOP_LEN)
             return REFUSE(r, "stop is a string or an array of them, %d bytes each at most",
                           SERVE_STOP_LEN);
-        if (s.n)
-            strs_push(&r->k->stop, str_copy(r->a, s), r->a);
+        if (!s.n)
+            return REFUSE(r, "an empty stop string ends no text: leave it out");
+        strs_push(&r->k->stop, str_copy(r->a, s), r->a);
     }
     return 0;
 }

@@ -252,7 +252,8 @@ const struct schema eval_config_schema = {"eval", 1, sizeof(struct eval_config),
 
 #define AT(m) offsetof(struct score_config, m)
 static const struct field score_config_fields[] = {
-    {"scorers", FIELD_STRS, AT(scorers), "exact,overlap", .help = "scorers by name"},
+    {"scorers", FIELD_STRS, AT(scorers), "exact,overlap",
+     .help = "scorers by their names or their metrics', each once"},
     {0},
 };
 #undef AT

@@ -10,6 +10,7 @@
 #include "formats/doc.h"
 #include "formats/task.h"
 #include "pipelines/stages_maker.h"
+#include "scoring/scorer.h"
 #include "trainer/train.h"
 
 const char *const stage_sections[] = {"run",      "data", "vocab", "model", "train",
@@ -21,6 +22,13 @@ const char *stages_task_name(struct str task, struct arena *a)
     if (str_ends(base, ".ini"))
         base.n -= 4;
     return str_dup(a, base);
+}
+
+const char *stages_scorer_name(struct str name, struct arena *a)
+{
+    struct err ignored = {0};
+    const struct scorer *s = scorer_find(name, &ignored);
+    return s ? s->name : str_dup(a, name);
 }
 
 const char *const *stages_task_scorers(const struct run *r, struct str task, struct str *metric,
@@ -38,7 +46,7 @@ const char *const *stages_task_scorers(const struct run *r, struct str task, str
         return ifeval;
     const char **v = arena_array(a, s->n + 1, sizeof *v);
     for (size_t i = 0; i < s->n; i++)
-        v[i] = str_dup(a, s->v[i]);
+        v[i] = stages_scorer_name(s->v[i], a);
     return v;
 }
 
@@ -335,6 +343,23 @@ static void borrow(struct maker *m)
     buf_printf(m->mk, "include $(BUILD)/runs/%.*s.mk\n", STR_ARG(m->r->data.run));
 }
 
+static int check_scorers(const struct maker *m, struct err *e)
+{
+    const struct strs *s = &m->r->score.scorers;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct scorer *x = scorer_find(s->v[i], e);
+        if (!x)
+            return err_wrap(e, "run %s: score.scorers", m->in->name);
+        for (size_t k = 0; k < i; k++)
+            if (scorer_find(s->v[k], e) == x)
+                return err_code(e, EXIT_USAGE,
+                                "run %s: score.scorers names %s twice, as %.*s and as %.*s: leave "
+                                "one out",
+                                m->in->name, x->name, STR_ARG(s->v[k]), STR_ARG(s->v[i]));
+    }
+    return 0;
+}
+
 int stages_write(const struct stages_in *in, struct buf *mk, struct arena *a, struct err *e)
 {
     struct maker m = {.in = in, .r = in->run, .mk = mk, .a = a};
@@ -353,7 +378,7 @@ int stages_write(const struct stages_in *in, struct buf *mk, struct arena *a, st
     if (train_rules(&m, e) != 0)
         goto out;
     stages_losses(&m);
-    if (stages_tasks(&m, e) != 0)
+    if (stages_tasks(&m, e) != 0 || check_scorers(&m, e) != 0)
         goto out;
     stages_instruct(&m);
     result_rule(&m);

@@ -40,4 +40,7 @@ int64_t stages_shard_files(const struct run *r);
 /* What the artefacts of an entry of eval.tasks are called: its file's name without .ini. */
 const char *stages_task_name(struct str task, struct arena *a);
 
+/* A scorer's own name, by which its scores are called: score.scorers may name it by its metric. */
+const char *stages_scorer_name(struct str name, struct arena *a);
+
 #endif

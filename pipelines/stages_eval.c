@@ -180,13 +180,14 @@ static void score_rules(struct maker *m, int64_t seed, const char *responses, co
     const struct score_config *s = &m->r->score;
     const char *items = arena_printf(m->a, "%s/instruct_test.msgpack", m->instruct);
     for (size_t i = 0; i < s->scorers.n; i++) {
-        const char *out = arena_printf(m->a, "%s/scores/%.*s-%lld.msgpack", m->dir,
-                                       STR_ARG(s->scorers.v[i]), (long long)seed);
+        const char *name = stages_scorer_name(s->scorers.v[i], m->a);
+        const char *out =
+            arena_printf(m->a, "%s/scores/%s-%lld.msgpack", m->dir, name, (long long)seed);
         const char *man = arena_printf(m->a, "%s.manifest.json", out);
         stages_rule(m, man, arena_printf(m->a, "%s %s", rman, stages_stamp(m, "score")));
         stages_line(m, false,
-                    arena_printf(m->a, "score --scorer %.*s --items %s --responses %s --out %s",
-                                 STR_ARG(s->scorers.v[i]), items, responses, out));
+                    arena_printf(m->a, "score --scorer %s --items %s --responses %s --out %s", name,
+                                 items, responses, out));
         stages_needs(m, man);
     }
     if (m->r->judge.judge.n) {

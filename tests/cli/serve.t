@@ -154,6 +154,7 @@ refuses 400 prompt '{"prompt":[-1]}'
 refuses 400 prompt '{"prompt":{"a":1}}'
 refuses 400 logprobs '{"prompt":"a","logprobs":21}'
 refuses 400 stop '{"prompt":"a","stop":[1]}'
+refuses 400 stop '{"prompt":"a","stop":""}'
 refuses 400 stream_options '{"prompt":"a","stream_options":{"include_usage":true}}'
 refuses 400 top_logprobs '{"messages":[{"role":"user","content":"a"}],"top_logprobs":2}' chat/completions
 refuses 400 messages '{"messages":[{"role":"wizard","content":"a"}]}' chat/completions

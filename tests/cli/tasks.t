@@ -49,6 +49,12 @@ for bad in "capo=$tmp/data/rows.jsonl;task .capo.: neither a task file nor a tas
     ok "before anything runs it says: ${bad#*;}" grep -q "${bad#*;}" "$tmp/log"
     ok "and nothing ran" [ ! -e "$tmp/runs/typo/pretrain" ]
 done
+for bad in 'exact,acc_exact;score.scorers names exact twice, as exact and as acc_exact: leave one out' 'exact,blue;score.scorers: there is no scorer "blue"; .*exact (acc_exact)'; do
+    printf 'include = tiny.ini\n[score]\nscorers = %s\n' "${bad%%;*}" > "$tmp/files/scorers.ini"
+    go RUN=scorers
+    ok "before anything runs it says: ${bad#*;}" grep -q "${bad#*;}" "$tmp/log"
+    ok "and nothing ran" [ ! -e "$tmp/runs/scorers/pretrain" ]
+done
 printf 'include = tiny.ini\n[eval]\ntasks = copa=$DATA/none.jsonl\n' > "$tmp/files/behind.ini"
 go RUN=behind DATA="$tmp/data"
 ok "also of rows behind \$DATA" grep -q "the rows of copa, $tmp/data/none.jsonl, are not there; put them there, or name another folder with DATA=folder" "$tmp/log"
@@ -78,10 +84,11 @@ is "$(grep -oF "$note" "$tmp/out.json" | wc -l)" 4 "also in JSON, with each run'
 "$ASSAY" report "$tmp/runs/tiny/result.msgpack" "$tmp/runs/tiny-2/result.msgpack" --out "$tmp/r.html" > /dev/null 2>&1
 ok "and in the report" grep -qF "$note" "$tmp/r.html"
 printf '%s\n' 'include = tiny.ini' '[data]' 'instruct =' '[finetune]' 'epochs = 1' 'seeds = 2' 'template = plain' '[eval]' \
-    'windows = false' "tasks = ifeval=$tmp/data/if.jsonl" 'min_p = 0.1' 'temperature = 1' 'repetition_penalty = 1.3' > "$tmp/files/tuned.ini"
+    'windows = false' "tasks = ifeval=$tmp/data/if.jsonl" 'min_p = 0.1' 'temperature = 1' 'repetition_penalty = 1.3' '[score]' 'scorers = acc_exact' > "$tmp/files/tuned.ini"
 go RUN=tuned
 is $? 0 "a run that fine-tunes two seeds"
 ok "both answer" test -s "$tmp/runs/tuned/eval/ifeval-1.msgpack" -a -s "$tmp/runs/tuned/eval/ifeval-2.msgpack" -a ! -e "$tmp/runs/tuned/eval/ifeval.msgpack"
+ok "a scorer may be named by its metric" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -q '\"name\":\"acc_exact\"'"
 ok "the metric is their mean" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -o '\"name\":\"ifeval_inst_strict\".*' | grep -q 'of 16 instructions 16 are checked exactly.*; fine-tuning seeds: [0-9.]* [0-9.]*'"
 ok "min_p and the penalty are part of its identity" sh -c "'$ASSAY' cat '$tmp/runs/tuned/result.msgpack' | grep -q 'decoding=temperature 1, top_k 0, top_p 1, seed 1, min_p 0.1, repetition penalty 1.3, at most 8 tokens'"
 # ---- a checkpoint with a NaN that one row meets: make says what is wrong, or goes on where it is allowed
