@@ -106,20 +106,22 @@ static int windows_documents(struct windows *w, struct err *e)
     return rc;
 }
 
-/* Cluster names; a document of more than 32 windows falls into blocks of 16 (a last block of less
- * than 8 joins the one before). */
+/* Cluster names; a document of more tokens than 32 whole windows falls into blocks of as many as 16
+ * have (a last block of less than 8 joins the one before), whatever the stride. */
 static void windows_clusters(const struct windows *w, struct loss_units *out,
                              struct loss_totals *totals)
 {
+    int64_t block = LOSS_BLOCK * w->T;
     totals->documents = w->documents;
     for (int64_t from = 0, to; from < w->n; from = to) {
         for (to = from; to < w->n && w->document[to] == w->document[from];)
             to++;
-        bool is_long = to - from > LOSS_LONG_DOCUMENT;
-        int64_t blocks = (to - from + LOSS_BLOCK / 2) / LOSS_BLOCK;
+        int64_t first = first_counted(w, from), tokens = first_counted(w, to) - first;
+        bool is_long = tokens > LOSS_LONG_DOCUMENT * w->T;
+        int64_t blocks = (tokens + block / 2) / block;
         totals->long_documents += is_long;
         for (int64_t i = from; i < to; i++) {
-            int64_t k = (i - from) / LOSS_BLOCK;
+            int64_t k = (first_counted(w, i) - first) / block;
             struct loss_unit *u = &out->v[i];
             u->cluster = is_long ? str_printf(&out->arena, "d%06d.%04lld", w->document[i],
                                               (long long)(k < blocks ? k : blocks - 1))

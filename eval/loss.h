@@ -51,7 +51,8 @@ struct loss_totals {
     int64_t tokens, bytes;             /* bytes -1: unknown */
     double nats, nats_end;             /* nats_end: of documents' closing EOTs, not in nats */
     int64_t documents, long_documents; /* windows: documents of which an id is predicted; those of
-                                          more than 32 windows, whose clusters are blocks of 16 */
+                                          more tokens than 32 whole windows, whose clusters are
+                                          blocks of as many as 16 have */
 };
 void loss_sum(const struct loss_units *u, struct loss_totals *t);
 

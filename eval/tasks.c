@@ -106,7 +106,8 @@ static int windows_facts(struct stage *st, const char *precision, const struct t
     json_put(id, "window", json_of_z("disjoint, 1 token carried, tail counted"));
     if (s->stride && s->stride < s->window)
         put_text(id, "window",
-                 str_printf(a, "%lld apart, the last %lld counted, tail counted",
+                 str_printf(a,
+                            "%lld apart, the last %lld counted, tail counted, clusters by tokens",
                             (long long)s->stride, (long long)s->stride));
     json_put(id, "precision", json_of_z(precision));
     stage_fact(st, "identity", id);
@@ -125,14 +126,14 @@ static int windows_facts(struct stage *st, const char *precision, const struct t
                json_of_z(totals->long_documents ? "documents, long ones in blocks of 16 windows"
                                                 : "documents"));
     if (totals->long_documents)
-        stage_fact(
-            st, "note",
-            json_of_str(str_printf(a,
-                                   "%lld of %lld documents are longer than %d windows: their "
-                                   "clusters are blocks of %d windows, so the interval "
-                                   "speaks of these texts only",
-                                   (long long)totals->long_documents, (long long)totals->documents,
-                                   LOSS_LONG_DOCUMENT, LOSS_BLOCK)));
+        stage_fact(st, "note",
+                   json_of_str(str_printf(
+                       a,
+                       "%lld of %lld documents are longer than %d windows of %lld tokens: "
+                       "their clusters are blocks of %d such, so the interval "
+                       "speaks of these texts only",
+                       (long long)totals->long_documents, (long long)totals->documents,
+                       LOSS_LONG_DOCUMENT, (long long)s->window, LOSS_BLOCK)));
     return 0;
 }
 
@@ -249,8 +250,10 @@ int eval_windows(const struct eval_job *j, FILE *to, struct arena *a, struct err
     stage_setting(&st, "start", arena_printf(a, "%lld", (long long)j->c.start));
     stage_setting(&st, "tokens", arena_printf(a, "%lld", (long long)j->c.tokens));
     stage_setting(&st, "window", arena_printf(a, "%lld", (long long)j->c.window));
-    if (j->c.stride)
+    if (j->c.stride) { /* clusters were counted in windows before, which only a stride shows */
         stage_setting(&st, "stride", arena_printf(a, "%lld", (long long)j->c.stride));
+        stage_setting(&st, "clusters", "by tokens");
+    }
     rc = may_begin(j, &st, e);
     if (rc > 0)
         rc = windows_work(j, &st, to, a, e);

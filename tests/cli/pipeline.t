@@ -53,7 +53,7 @@ before=$(sums)
 opt="eval.max_new_tokens=5 finetune.lr=2e-3"
 go RUN=tiny SET="$opt eval.window=96 eval.stride=32" > "$tmp/log" 2>&1
 is "$(changed "$before")" "eval/windows.msgpack result.msgpack " "a window and a stride of their own: the loss of windows and the result run again, nothing else"
-ok "they are the metric's identity" grep -q '"window": "32 apart, the last 32 counted, tail counted"' "$tmp/runs/tiny/eval/windows.msgpack.manifest.json"
+ok "they are the metric's identity" grep -q '"window": "32 apart, the last 32 counted, tail counted, clusters by tokens"' "$tmp/runs/tiny/eval/windows.msgpack.manifest.json"
 ok "with the length" grep -q '"context": 96' "$tmp/runs/tiny/eval/windows.msgpack.manifest.json"
 "$ASSAY" eval --task windows --model "$tmp/runs/tiny/pretrain" --shards "$tmp/runs/tiny/shards" --window 96 --stride 32 --out "$tmp/strided.msgpack" > "$tmp/log" 2>&1
 ok "and the values those of the command line's options" cmp "$tmp/strided.msgpack" "$tmp/runs/tiny/eval/windows.msgpack"

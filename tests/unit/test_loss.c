@@ -249,6 +249,15 @@ static void test_blocks(void)
           "documents that lie inside one window count too: %lld", (long long)s.documents);
     slice.window = 1;
     loss_units_release(&u);
+    make_ids(N, (const int[]){0, 40, -1});
+    slice = (struct loss_slice){.window = TOY_T, .stride = 1, .eot = EOT};
+    tokens_close(&t);
+    CHECK(!make_shards(ids, N, &t, &e) && !loss_windows(m.m, &t, &slice, &u, &s, &e) &&
+              u.n > 2 * LOSS_LONG_DOCUMENT && s.long_documents == 0 &&
+              str_eqz(u.v[0].cluster, "d000001") && str_eqz(u.v[u.n - 1].cluster, "d000002"),
+          "%zu windows one token apart are two documents, none of them long", u.n);
+    loss_units_release(&u);
+    slice = (struct loss_slice){.window = 1, .eot = EOT};
     slice.eot = -1;
     CHECK(!loss_windows(m.m, &t, &slice, &u, &s, &e) && s.documents == 1 && s.long_documents == 1,
           "without a known EOT all is one long document");
