@@ -114,7 +114,8 @@ int export_model(const struct export_job *j, struct arena *a, struct err *e)
     stage_begin(&st, "export-model", 1, j->out, NULL, NULL);
     stage_setting(&st, "format", j->format == EXPORT_HF ? "hf" : "gguf");
     const char *model = checkpoint_resolve(a, j->model, e);
-    if (!model || stage_input(&st, model, e) || (j->vocab && stage_input(&st, j->vocab, e)))
+    if (!model || stage_input_whole(&st, model, e) ||
+        (j->vocab && stage_input_whole(&st, j->vocab, e)))
         goto out;
     if (j->format == EXPORT_HF && !strcmp(model, j->out))
         err_code(e, EXIT_USAGE, "%s is the checkpoint itself", j->out);

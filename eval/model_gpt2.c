@@ -51,7 +51,7 @@ struct job {
 static int make_identity(struct model *m, struct local *g, int precision, struct err *e)
 {
     char hash[SHA256_HEX];
-    if (manifest_hash(g->l.dir, hash, e))
+    if (manifest_whole(g->l.dir, e) || manifest_hash(g->l.dir, hash, e))
         return -1;
     g->identity = arena_printf(&m->arena, "gpt2 %s vocab=%s%s%s", hash, g->vocab.hash,
                                precision ? " precision=" : "", precision ? g->l.precision : "");

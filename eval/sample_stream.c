@@ -9,6 +9,7 @@
 #include "eval/generate.h"
 #include "eval/local.h"
 #include "eval/model.h"
+#include "formats/manifest.h"
 #include "tokenizer/bpe.h"
 
 struct stream {
@@ -128,7 +129,7 @@ static int local(struct stream *s, const char *dir, const char *vocab, const cha
                                .precision = s->o->precision};
     bool need = !s->o->ids || !s->o->prompt_ids.n || s->o->stop.n || s->o->vocab.n;
     int rc = -1;
-    if (local_open(&s->l, dir, &lo, e))
+    if (local_open(&s->l, dir, &lo, e) || manifest_whole(s->l.dir, e))
         goto out;
     if (need && local_vocab(&s->l, vocab, &s->vocab, e))
         goto out;

@@ -106,7 +106,7 @@ static int name_it(struct server *s, struct err *e)
     while (model.n > 1 && model.p[model.n - 1] == '/')
         model.n--;
     s->names.model = o->name.n ? str_dup(&s->arena, o->name) : path_base(str_dup(&s->arena, model));
-    if (manifest_hash(s->l.dir, hash, e))
+    if (manifest_whole(s->l.dir, e) || manifest_hash(s->l.dir, hash, e))
         return -1;
     s->names.fingerprint = arena_printf(&s->arena, "assay-%.12s-%.12s", hash, s->vocab.hash);
     s->names.created = (int64_t)s->clock->wall(s->clock);

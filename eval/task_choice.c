@@ -273,8 +273,8 @@ int eval_choice(const struct eval_job *j, FILE *to, struct arena *a, struct err 
     if (j->c.precision)
         stage_setting(&st, "precision", precision_names[j->c.precision]);
     if (task_load(&t, j->task_file, a, e) || eval_model_input(&st, j, &spec, a, e) ||
-        stage_input(&st, j->items, e) || (j->vocab && stage_input(&st, j->vocab, e)) ||
-        (j->shots_from && stage_input(&st, j->shots_from, e)))
+        stage_input_whole(&st, j->items, e) || (j->vocab && stage_input_whole(&st, j->vocab, e)) ||
+        (j->shots_from && stage_input_whole(&st, j->shots_from, e)))
         goto out;
     if (t.kind != TASK_KIND_CHOICE) {
         err_code(e, EXIT_USAGE, "%s is no choice task", t.path);

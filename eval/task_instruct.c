@@ -184,13 +184,13 @@ int eval_model_input(struct stage *st, const struct eval_job *j, const char **sp
 {
     *spec = j->model;
     if (strncmp(j->model, "replay:", 7) == 0)
-        return stage_input(st, j->model + 7, e);
+        return stage_input_whole(st, j->model + 7, e);
     if (!file_is_dir(j->model)) {
         stage_setting(st, "model", j->model);
         return 0;
     }
     *spec = checkpoint_resolve(a, j->model, e);
-    return *spec ? stage_input(st, *spec, e) : -1;
+    return *spec ? stage_input_whole(st, *spec, e) : -1;
 }
 
 int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct err *e)
@@ -211,7 +211,7 @@ int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct er
         goto out;
     }
     if (template_load(&t, j->template_, a, e) || eval_model_input(&st, j, &spec, a, e) ||
-        stage_input(&st, j->items, e) || (j->vocab && stage_input(&st, j->vocab, e)))
+        stage_input_whole(&st, j->items, e) || (j->vocab && stage_input_whole(&st, j->vocab, e)))
         goto out;
     bool replay =
         model_replays(spec); /* how it was asked is what the recorded file's manifest says */

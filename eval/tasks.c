@@ -215,7 +215,7 @@ static int begin(struct stage *st, const char *task, int version, const struct e
     if (j->c.precision)
         stage_setting(st, "precision", precision_names[j->c.precision]);
     *checkpoint = checkpoint_resolve(a, j->model, e);
-    return *checkpoint ? stage_input(st, *checkpoint, e) : -1;
+    return *checkpoint ? stage_input_whole(st, *checkpoint, e) : -1;
 }
 
 /* 1: there is work, 0: up to date, -1 error. All ranks hear it from rank 0, and whether they were asked
@@ -369,8 +369,8 @@ int eval_documents(const struct eval_job *j, FILE *to, struct arena *a, struct e
     struct stage st;
     const char *checkpoint;
     int rc = -1;
-    if (begin(&st, "documents", 2, j, &checkpoint, a, e) || stage_input(&st, j->items, e) ||
-        (j->vocab && stage_input(&st, j->vocab, e)))
+    if (begin(&st, "documents", 2, j, &checkpoint, a, e) || stage_input_whole(&st, j->items, e) ||
+        (j->vocab && stage_input_whole(&st, j->vocab, e)))
         goto out;
     rc = may_begin(j, &st, e);
     if (rc > 0)

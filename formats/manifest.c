@@ -83,6 +83,11 @@ int stage_input(struct stage *st, const char *path, struct err *e)
     return 0;
 }
 
+int stage_input_whole(struct stage *st, const char *path, struct err *e)
+{
+    return manifest_whole(path, e) || stage_input(st, path, e) ? -1 : 0;
+}
+
 /* The inputs as the manifest names them: from the folder of `out`, which may not have been there
  * when they were given. */
 static void stage_inputs(struct stage *st)

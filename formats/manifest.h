@@ -46,6 +46,9 @@ void stage_setting(struct stage *st, const char *name, const char *value);
 /* Adds an input: the hash of its manifest if it has one, else SHA-256 of the file, or of all files
  * in a folder in name order. Missing: an error naming it. */
 int stage_input(struct stage *st, const char *path, struct err *e);
+/* The same for what a number is made of (models, items, answers): its manifest is not believed without
+ * reading the files (manifest_whole). Shards are too big for that; `assay verify` reads them. */
+int stage_input_whole(struct stage *st, const char *path, struct err *e);
 /* True if out is there with a manifest of this key: says "up to date" and touches the manifest. The
  * outputs it names must be there with their sizes; if all are gone the artefact is sealed (made
  * elsewhere), which is said and counts as fresh. If only some are gone the stage runs again. */
@@ -70,8 +73,12 @@ char *manifest_path(struct arena *a, const char *artefact);
 struct json *manifest_read(const char *artefact, struct err *e); /* NULL: missing or damaged */
 /* Whether path lies inside or beside the artefact, as its outputs must. */
 bool manifest_can_name(const char *artefact, const char *path);
-/* Hash of an artefact as an input: from its manifest, else by reading it. */
+/* Hash of an artefact as an input: from its manifest, whose outputs must have their sizes where they are
+ * here, else by reading it. */
 int manifest_hash(const char *artefact, char hex[SHA256_HEX], struct err *e);
+/* Reads the outputs that are here (but a checkpoint's optimizer) and refuses what its manifest does not
+ * speak of: somebody wrote over it. No manifest: nothing to refuse. */
+int manifest_whole(const char *artefact, struct err *e);
 /* Re-hashes every output of an artefact's manifest. -1 and the first that differs or is missing;
  * if all are missing it is sealed (made elsewhere), which is no error. */
 struct manifest_seen {

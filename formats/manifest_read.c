@@ -176,13 +176,67 @@ out:
     return rc;
 }
 
+/* What is read only by a training that goes on, and is most of a checkpoint's bytes. */
+static bool is_aside(struct str path)
+{
+    return str_ends(path, "optimizer.safetensors");
+}
+
+/* Whether the outputs that are here are those that the manifest speaks of: by their size, and where
+ * `whole` is asked by their bytes. Those that are not here are missed by who reads them. */
+static int outputs_same(const char *artefact, const struct json *doc, bool whole, struct err *e)
+{
+    const struct json *out = json_get(doc, "outputs");
+    struct arena a = {0};
+    int rc = 0;
+    for (size_t i = 0; i < json_size(out) && rc == 0; i++) {
+        const struct json *o = json_at(out, i);
+        struct str name = json_str(json_get(o, "path"));
+        const char *path = path_join(&a, manifest_folder(&a, artefact), str_dup(&a, name));
+        const char *man = manifest_path(&a, artefact);
+        int64_t want = json_int(json_get(o, "bytes"), -1), has = file_size(path);
+        char hex[SHA256_HEX];
+        if (!file_exists(path) || is_aside(name))
+            continue;
+        if (has != want)
+            rc =
+                err_set(e,
+                        "%s: %lld bytes, its manifest says %lld: it was written over. Delete %s if "
+                        "the new file is meant, or put the old one back",
+                        path, (long long)has, (long long)want, man);
+        else if (whole && sha256_file(path, hex, e))
+            rc = -1;
+        else if (whole && !str_eqz(json_str(json_get(o, "sha256")), hex))
+            rc = err_set(e,
+                         "%s: its SHA-256 is %.12s, its manifest says %.12s: it was written over. "
+                         "Delete %s if the new file is meant, or put the old one back",
+                         path, hex, str_dup(&a, json_str(json_get(o, "sha256"))), man);
+    }
+    arena_release(&a);
+    return rc;
+}
+
+int manifest_whole(const char *artefact, struct err *e)
+{
+    struct arena a = {0};
+    struct json *doc = NULL;
+    int rc = 0;
+    if (file_exists(manifest_path(&a, artefact))) {
+        doc = manifest_read(artefact, e);
+        rc = doc ? outputs_same(artefact, doc, true, e) : -1;
+    }
+    json_free(doc);
+    arena_release(&a);
+    return rc;
+}
+
 int manifest_hash(const char *artefact, char hex[SHA256_HEX], struct err *e)
 {
     struct arena a = {0};
     int rc = -1;
     if (file_exists(manifest_path(&a, artefact))) {
         struct json *doc = manifest_read(artefact, e);
-        if (doc) {
+        if (doc && outputs_same(artefact, doc, false, e) == 0) {
             memcpy(hex, json_str(json_get(doc, "hash")).p, 64);
             hex[64] = '\0';
             rc = 0;

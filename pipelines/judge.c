@@ -70,10 +70,10 @@ static int work(struct judge_asker *g, const struct judge_job *j, const double *
 static int inputs(struct stage *st, const struct judge_asker *g, const struct judge_job *j,
                   struct err *e)
 {
-    if (stage_input(st, j->labels ? j->labels : j->items, e))
+    if (stage_input_whole(st, j->labels ? j->labels : j->items, e))
         return -1;
     for (size_t k = 0; k < g->entrants; k++)
-        if (g->entrant[k].path && stage_input(st, g->entrant[k].path, e))
+        if (g->entrant[k].path && stage_input_whole(st, g->entrant[k].path, e))
             return -1;
     return 0;
 }

@@ -136,7 +136,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         return -1;
     stage_begin(&st, "score", 1, out, &options, o);
     stage_setting(&st, "scorer_version", arena_printf(a, "%d", s->version));
-    if (stage_input(&st, str_dup(a, o->items), e) || stage_input(&st, str_dup(a, o->responses), e))
+    if (stage_input_whole(&st, str_dup(a, o->items), e) ||
+        stage_input_whole(&st, str_dup(a, o->responses), e))
         goto out;
     rc = stage_fresh(&st) ? 0 : work(&st, s, o, out, a, e);
 out:

@@ -22,8 +22,9 @@ static int make_key(struct tuner *t, struct err *e)
         snprintf(n, sizeof n, "%lld", (long long)t->o->run->train.loss_scale_every);
         stage_setting(&t->stage, "train.loss_scale_every", n);
     }
-    return stage_input(&t->stage, t->o->init, e) || stage_input(&t->stage, t->o->examples, e) ? -1
-                                                                                              : 0;
+    return stage_input_whole(&t->stage, t->o->init, e) || stage_input(&t->stage, t->o->examples, e)
+               ? -1
+               : 0;
 }
 
 int tuner_prepare(struct tuner *t, struct err *e)

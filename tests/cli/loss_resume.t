@@ -116,6 +116,37 @@ other "another window" "${windows[@]}" --window 47
 other "another stride" "${windows[@]}" --stride 24
 quiet "$ASSAY" shard --vocab "$tmp/v.tiktoken" --in "$tmp/d/train.jsonl" --test "$tmp/d/train.jsonl" --out "$tmp/s2"
 other "other shards" "${windows[@]/"$tmp/s"/"$tmp/s2"}"
+
+# ---- weights that were replaced under their manifest: other bytes of the same size, and another size
+swapped() { fails 1 "model.safetensors: $1.*it was written over. Delete $tmp/over/manifest.json if the new file is meant" "${@:2}"; }
+cp -rL "$tmp/m1/latest" "$tmp/over"
+over=("${documents[@]/"$tmp/m1"/"$tmp/over"}")
+killed 40 "${over[@]}" --out "$tmp/e/k.msgpack"
+quiet "${over[@]}" --out "$tmp/e/o.msgpack"
+printf '[{"id": "1", "instruction": "Say so.", "input": "", "output": "so"}]' > "$tmp/ask.json"
+for how in "its SHA-256" "[0-9]* bytes"; do
+    cp "$tmp/m2/latest/model.safetensors" "$tmp/over/model.safetensors"
+    [ "$how" = "its SHA-256" ] || head -c -4 "$tmp/m2/latest/model.safetensors" > "$tmp/over/model.safetensors"
+    ok "replaced weights ($how) are no old number" swapped "$how" "${over[@]}" --out "$tmp/e/o.msgpack"
+    ok "nor a new one with the old hash" swapped "$how" "${over[@]}" --out "$tmp/e/new.msgpack"
+    ok "nor the end of a killed one" swapped "$how" "${over[@]}" --out "$tmp/e/k.msgpack"
+    [ "$how" = "its SHA-256" ] || break # a safetensors file that is cut is no file to the others
+    ok "windows" swapped "$how" "${windows[@]/"$tmp/m1"/"$tmp/over"}" --out "$tmp/e/new.msgpack"
+    ok "answers" swapped "$how" "$ASSAY" eval --task instruct --model "$tmp/over" --vocab "$tmp/v.tiktoken" --items "$tmp/ask.json" --out "$tmp/e/new.msgpack"
+    ok "sample" swapped "$how" "$ASSAY" sample --model "$tmp/over" --vocab "$tmp/v.tiktoken" --prompt A --max-new-tokens 1
+    ok "serve" swapped "$how" timeout 20 "$ASSAY" serve --model "$tmp/over" --vocab "$tmp/v.tiktoken" --port 0
+    ok "export-model" swapped "$how" "$ASSAY" export-model --model "$tmp/over" --vocab "$tmp/v.tiktoken" --out "$tmp/e/hf"
+done
+cp "$tmp/m2/latest/model.safetensors" "$tmp/over/model.safetensors"
+rm "$tmp/over/manifest.json"
+quiet "${over[@]}" --out "$tmp/e/o.msgpack"
+quiet "${documents[@]/"$tmp/m1"/"$tmp/m2"}" --out "$tmp/e/m2.msgpack"
+ok "without the manifest the new weights are measured" cmp "$tmp/e/o.msgpack" "$tmp/e/m2.msgpack"
+quiet "${over[@]}" --out "$tmp/e/k.msgpack"
+ok "and take nothing of the old ones' journal" grep -q 'are of another model, text or option' "$tmp/err"
+ok "the same bytes" cmp "$tmp/e/k.msgpack" "$tmp/e/m2.msgpack"
+rm -f "$tmp"/e/*
+
 base=("${documents[@]}")
 sed 's/ the / a /' "$tmp/d/test.jsonl" > "$tmp/d2.jsonl"
 other "other texts under the same ids" "${documents[@]/"$tmp/d/test.jsonl"/"$tmp/d2.jsonl"}"

@@ -149,9 +149,19 @@ static void test_hash(void)
     CHECK_STR(hash_of("dir/a"), sum, "a file without a manifest: its SHA-256");
 }
 
+/* Takes the setup's input by its bytes. */
+static int run_whole(const struct setup *s)
+{
+    struct stage st;
+    stage_begin(&st, "toy", s->version, at("whole/out"), NULL, NULL);
+    int rc = stage_input_whole(&st, at(s->input), &e);
+    stage_release(&st);
+    return rc;
+}
+
 static void test_bulk(void)
 {
-    struct setup s = {{1, STR_LIT("x")}, 1, "r", "in.txt"};
+    struct setup s = {{1, STR_LIT("x")}, 1, "r", "in.txt"}, t = s;
     struct manifest_seen seen;
     run_stage(&s);
     run_stage(&s);
@@ -160,7 +170,17 @@ static void test_bulk(void)
     put("run/out/a.bin", "ALPHA");
     CHECK(manifest_verify(at("run/out"), &seen, &e) == -1 && strstr(e.msg, "run/out/a.bin: SHA"),
           "and names the one that differs");
+    CHECK(manifest_whole(at("run/out"), &e) == -1 &&
+              strstr(e.msg, "run/out/a.bin: its SHA-256 is ") &&
+              strstr(e.msg, "run/out/manifest.json if the new file is meant"),
+          "an input that is read is not believed, and the sentence says what to delete");
+    t.input = "run/out";
+    CHECK(run_whole(&t) == -1 && run_whole(&s) == 0, "nor does a stage take it");
     put("run/out/a.bin", "alphabet");
+    CHECK(manifest_whole(at("run/out"), &e) == -1 && strstr(e.msg, "8 bytes, its manifest says 5"),
+          "nor with another size");
+    CHECK(!*hash_of("run/out") && strstr(e.msg, "was written over"),
+          "which no input's hash overlooks");
     CHECK(manifest_verify(at("run/out"), &seen, &e) == -1 && strstr(e.msg, "8 bytes"),
           "or has another size");
     CHECK_INT(run_stage(&s), 1, "an output of another size makes the stage run again");
