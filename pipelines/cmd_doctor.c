@@ -45,7 +45,8 @@ static const struct field fields[] = {
      .type = FIELD_STR,
      .at = offsetof(struct opt, dir),
      .def = ".",
-     .help = "folder whose free disk space is told; with --config: where the run will be"},
+     .help = "folder whose free disk space is told; with --config: the run's folder, of which what "
+             "is there already needs no room"},
     {.name = "config",
      .type = FIELD_STR,
      .at = offsetof(struct opt, config),

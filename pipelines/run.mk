@@ -60,7 +60,7 @@ run-active: $(ACTIVE:%=run-%)
 BUILT = $(MAKE) $(if $(Q),-s) $(if $(wildcard /dev/nvidiactl /dev/nvidia[0-9]*),all,$(TOOL) $(MPI_SO))
 # What cannot train here says so before anything is fetched; a run that has trained is not asked.
 STARTS = for run in $(1); do test -e $(RUNS_DIR)/$$run/pretrain/manifest.json || \
-	  $(TOOL) doctor --config $(RUN_FILES)/$$run.ini $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %) $(DATA:%=--data %) --dir $(RUNS_DIR) > /dev/null || exit 1; done
+	  $(TOOL) doctor --config $(RUN_FILES)/$$run.ini $(SETS:%=--set %) $(HARDWARE_INI:%=--hardware %) $(DATA:%=--data %) --dir $(RUNS_DIR)/$$run > /dev/null || exit 1; done
 
 run: deps ## RUN=name: the whole chain of one run file in pipelines/runs/
 	@test -n "$(RUN)" || { echo "which run? RUN=name, one of: $(RUN_NAMES)" >&2; exit 2; }

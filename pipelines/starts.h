@@ -12,10 +12,22 @@ int starts_here(const struct run *r, const char **backend, struct err *e);
 /* Are the tasks and rows of [eval] tasks there that lie behind $DATA? data: that folder, NULL or "" if
  * nobody said. Others are looked at when the run's rules are written. */
 int tasks_here(const struct run *r, const char *data, struct arena *a, struct err *e);
-/* Is there room on disk for what the run fetches into data and for its checkpoints below dir? What is not
- * known counts nothing, so a refusal is sure. */
+/* Is there room on disk for what the run fetches into data and for its checkpoints in dir, its folder?
+ * What is there already and what is not known count nothing, so a refusal is sure. */
 int room_here(const struct run *r, const char *data, const char *dir, struct arena *a,
               struct err *e);
+/* The parts of it: the bytes that are still to come into data; those that the training and fine-tuning
+ * will at least put into dir beside what is there, and what of; whether both are one disk; the refusal
+ * where `left` (-1: unknown) is less than `need`. */
+struct room_plan {
+    int64_t at_once, one; /* checkpoints, and the bytes of each */
+    int64_t there, tuned; /* bytes of those that are there, and of fine-tuned weights beside them */
+};
+int64_t room_to_fetch(const struct run *r, const char *data, struct arena *a);
+int64_t room_to_write(const struct run *r, const char *dir, struct room_plan *plan,
+                      struct arena *a);
+bool room_shared(const char *x, const char *y, struct arena *a);
+int room_in(const char *dir, int64_t left, int64_t need, const char *what, struct err *e);
 /* How many of the machine's devices open here: fewer than its file says are warned of, fewer than
  * train.ranks refused. Before anything else opens one: it forks. */
 int devices_here(const struct run *r, const struct hardware *h, struct err *e);

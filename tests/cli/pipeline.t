@@ -173,10 +173,27 @@ is "$(ls "$tmp/never" 2>/dev/null)" "" "before anything is made"
 "$ASSAY" doctor --config "$tmp/files/tiny.ini" > "$tmp/log" 2>&1
 is "$? $(grep -c 'trains on [a-z]* in fp32' "$tmp/log")" "0 1" "doctor --config says what a run would train on"
 go RUN=tiny RUNS_DIR="$tmp/never" SET="model.layers=900 model.width=65536 model.heads=512" > "$tmp/log" 2>&1
-is "$? $(grep -c 'never has [0-9.]* GiB free, the run needs [0-9.]* GiB there for its checkpoints (train.keep = ' "$tmp/log")" "2 1" "a disk that cannot hold the checkpoints is said" || tail -3 "$tmp/log" | sed 's/^/# /'
+is "$? $(grep -c 'never/tiny has [0-9.]* [A-Z]iB free, the run needs [0-9.]* TiB there for its checkpoints (1 of [0-9.]* TiB at once, train.keep = 2) and fine-tuned weights (' "$tmp/log")" "2 1" "a disk that cannot hold the checkpoints is said" || tail -3 "$tmp/log" | sed 's/^/# /'
 is "$(ls "$tmp/never" 2>/dev/null)" "" "before anything is made"
-"$ASSAY" doctor --config pipelines/runs/gpt2-163m.ini --set eval.tasks= --set train.backend=cpu --set train.precision=fp32 --set finetune.precision=fp32 --set train.keep=900000 --set train.checkpoint_every=100 --data "$tmp/nodata" --dir "$tmp" > "$tmp/log" 2>&1
-is "$? $(grep -c 'for its sources (6.3) and its checkpoints' "$tmp/log")" "1 1" "with what is to be fetched: 34 files of 1e8 tokens" || sed 's/^/# /' "$tmp/log"
+"$ASSAY" doctor --config pipelines/runs/gpt2-163m.ini --set eval.tasks= --set train.backend=cpu --set train.precision=fp32 --set finetune.precision=fp32 --set train.keep=900000 --set train.checkpoint_every=1 --data "$tmp/nodata" --dir "$tmp" > "$tmp/log" 2>&1
+is "$? $(grep -c 'for its sources (6.3 GiB) and its checkpoints (30614 of 1.8 GiB at once' "$tmp/log")" "1 1" "with what is to be fetched: 34 files of 1e8 tokens" || sed 's/^/# /' "$tmp/log"
+# What is there already needs no room: a run that was cut goes on where a fresh one would not fit.
+if mkdir "$tmp/small" && mount -t tmpfs -o size=8m none "$tmp/small" 2>/dev/null; then
+    trap 'umount "$tmp/small"; rm -rf "$tmp"' EXIT
+    set_to="train.checkpoint_every=5"
+    go RUN=tiny RUNS_DIR="$tmp/small" SET="$set_to train.max_hours=1e-9" > "$tmp/log" 2>&1
+    one=$(cat "$tmp"/small/tiny/pretrain/step-00000001/* | wc -c)
+    room=$(df --output=avail -B1 "$tmp/small" | tail -1)
+    head -c $((room - 5 * one / 2)) /dev/zero > "$tmp/small/full"
+    go RUN=tiny-2 RUNS_DIR="$tmp/small" SET="$set_to" > "$tmp/log" 2>&1
+    is "$? $(grep -c 'small/tiny-2 has [0-9.]* KiB free, the run needs [0-9.]* [KM]iB there for its checkpoints (3 of [0-9]* KiB at once, train.keep = 2)' "$tmp/log")" "2 1" "a fresh one is refused there" || tail -3 "$tmp/log" | sed 's/^/# /'
+    go RUN=tiny RUNS_DIR="$tmp/small" SET="$set_to" > "$tmp/log" 2>&1
+    ok "a run that was cut goes on in the room that it has" test -e "$tmp/small/tiny/pretrain/manifest.json" || tail -3 "$tmp/log" | sed 's/^/# /'
+    umount "$tmp/small"
+    trap 'rm -rf "$tmp"' EXIT
+else
+    ok "# SKIP cannot mount a small tmpfs here" true
+fi
 mkdir "$tmp/libs"
 ASSAY_LIBDIR=$tmp/libs "$ASSAY" doctor > "$tmp/log" 2>&1
 is "$(grep -cE '^(nccl|nvml) +(/|.*no lib.* where the loader looks)|^mpi .*was not built' "$tmp/log")" 3 "doctor says of NCCL, NVML and MPI whether they are here" || sed 's/^/# /' "$tmp/log"
