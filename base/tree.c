@@ -243,6 +243,12 @@ int file_touch(const char *path, struct err *e)
     return utimensat(AT_FDCWD, path, NULL, 0) == 0 ? 0 : err_sys(e, "touch %s", path);
 }
 
+int file_outdate(const char *path, struct err *e)
+{
+    struct timespec t[2] = {{.tv_sec = 1}, {.tv_sec = 86400}}; /* 0 is no time to some makes */
+    return utimensat(AT_FDCWD, path, t, 0) == 0 ? 0 : err_sys(e, "date %s back", path);
+}
+
 int64_t disk_free(const char *path)
 {
     struct arena a = {0};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "eval/choice.h"
 #include "eval/tasks.h"
 #include "formats/checkpoint.h"
@@ -243,6 +244,10 @@ static int check_invalid(const struct eval_job *j, const struct task *t, struct 
                      "number (%s): look at the model's weights. %s holds the others and bounds; "
                      "--max-invalid (eval.max_invalid in a run) is the share to go on with",
                      t->name, (long long)invalid, (long long)items, names.n ? names.p : "", j->out);
+    /* make keeps what was asked, and must not take it for done. */
+    struct err told;
+    if (rc && m && file_outdate(manifest_path(a, j->out), &told))
+        log_warn("%s", told.msg);
     buf_release(&names);
     json_free(m);
     return rc;

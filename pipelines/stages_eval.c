@@ -138,6 +138,8 @@ static int task_rule(struct maker *m, struct str entry, struct err *e)
     }
     const char *out = arena_printf(m->a, "%s/eval/%s.msgpack", m->dir, name);
     const char *man = arena_printf(m->a, "%s.manifest.json", out);
+    /* Invalid items end it with a whole result, dated back: make would throw away what was asked. */
+    buf_printf(m->mk, "\n.PRECIOUS: %s", man);
     stages_rule(m, man,
                 arena_printf(m->a, "%s %s $(wildcard %s) %s", m->init_dep,
                              m->vocab_dep ? m->vocab_dep : "", rows, stages_stamp(m, "eval")));

@@ -94,6 +94,7 @@ ok "min_p and the penalty are part of its identity" sh -c "'$ASSAY' cat '$tmp/ru
 # ---- a checkpoint with a NaN that one row meets: make says what is wrong, or goes on where it is allowed
 cp -rL "$tmp/runs/tiny/pretrain/latest" "$tmp/nan"
 cp "$tmp/runs/tiny/vocab.tiktoken" "$tmp/nan"
+rm "$tmp/nan/manifest.json" # which speaks of other weights
 perl -e 'local $/; open F, "+<:raw", $ARGV[0]; $_ = <F>; my $n = unpack "Q<", $_; my ($o) = substr($_, 8, $n) =~ /"(?:transformer\.)?wpe.weight":\{[^}]*"data_offsets":\[(\d+)/; seek F, 8 + $n + $o + 50 * 16 * 4, 0; print F pack "f<", "nan"' "$tmp/nan/model.safetensors"
 { cat "$tmp/data/rows.jsonl"; perl -e 'print "{\"query\": \"", "number " x 60, "\", \"choices\": [\"odd\", \"even\"], \"gold\": 0}\n"'; } > "$tmp/data/far.jsonl"
 printf '%s\n' 'include = tiny.ini' '[data]' 'run = tiny' '[model]' "from = $tmp/nan" '[eval]' 'windows = false' 'shots = 0' "tasks = copa=$tmp/data/far.jsonl" > "$tmp/files/nan.ini"
@@ -101,8 +102,13 @@ go RUN=nan
 is $? 2 "make run stops at an invalid item"
 far=$(($(wc -l < "$tmp/data/far.jsonl") - 1))
 ok "and says which it is" grep -q "copa: 1 of $((far + 1)) items are invalid, a log-probability of theirs is no finite number ($far): look at the model.s weights" "$tmp/log"
+ok "and make keeps the manifest that lists it" sh -c "! grep -q 'Deleting' '$tmp/log' && grep -A1 '\"invalid_ids\"' '$tmp/runs/nan/eval/copa.msgpack.manifest.json' | grep -q '\"$far\"'"
+kept=$(stat -c %i:%Y "$tmp/runs/nan/eval/copa.msgpack")
+go RUN=nan
+is "$?:$(grep -c 'copa: 1 of' "$tmp/log")" "2:1" "make run again stops again"
 go RUN=nan SET=eval.max_invalid=0.1
 is $? 0 "a share that is allowed lets it go on"
+is "$(stat -c %i:%Y "$tmp/runs/nan/eval/copa.msgpack")" "$kept" "without asking anything again"
 ok "bounded in the result" sh -c "'$ASSAY' cat '$tmp/runs/nan/result.msgpack' | grep -q '\"name\":\"acc\",\"task\":\"copa\".*\"n_invalid\":1'"
 
 sed -i 's/^tasks = .*/tasks = copa/' "$tmp/files/tiny.ini"
