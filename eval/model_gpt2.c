@@ -17,6 +17,7 @@
 #include "eval/logprob.h"
 #include "eval/model_kinds.h"
 #include "eval/text.h"
+#include "formats/choice.h"
 #include "formats/manifest.h"
 #include "tokenizer/bpe.h"
 
@@ -199,7 +200,13 @@ static int ask_logprobs(struct local *g, struct job *j, struct err *e)
     const char *why;
     j->started = g->clock->now(g->clock);
     int rc = logprob_add(g->logprob, j->q.prompt, j->q.choices, j->q.apart, j, &why, e);
-    return rc == 1 ? answer_choices(g, j, NULL, 0, str_z(why), e) : rc;
+    if (rc != 1)
+        return rc;
+    struct buf detail = {0};
+    buf_printf(&detail, "%s%s", choice_not_asked, why);
+    rc = answer_choices(g, j, NULL, 0, buf_str(&detail), e);
+    buf_release(&detail);
+    return rc;
 }
 
 static int next_task(void *ctx, struct gen_task *t, struct err *e)

@@ -6,6 +6,8 @@
 const char *const choice_metrics[] = {"acc", "acc_norm_char", "acc_norm_byte", "acc_norm_token",
                                       NULL};
 
+const char choice_not_asked[] = "not asked: ";
+
 struct str choice_context(const struct item *it, size_t i)
 {
     if (it->contexts.n == it->choices.n)

@@ -14,6 +14,10 @@
 enum choice_norm { CHOICE_SUM, CHOICE_CHAR, CHOICE_BYTE, CHOICE_TOKEN, CHOICE_NORMS };
 extern const char *const choice_metrics[]; /* "acc", "acc_norm_char", ...; NULL-ended */
 
+/* How the detail of a response begins whose choices can't be asked of its model at all, such as one
+ * longer than the context: no failure of a server or network. */
+extern const char choice_not_asked[];
+
 struct choice_pick {
     int64_t first, tied; /* the first of `tied` at the top; -1: none is taken */
     double worth;        /* of the gold one: 1/tied if it is among them, else 0 */

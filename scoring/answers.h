@@ -16,7 +16,7 @@ void score_outcome(const struct item *it, const struct response *r, struct score
 /* The detail of a scored answer; says it when the answer was cut. */
 void score_detail(struct score *out, const struct response *r, const char *detail, struct arena *a);
 
-/* Fills *out. No response: not_run. A response that ended in an error: transport_failed; by a
+/* Fills *out. No response, or one that says the model can't be asked: not_run. One that ended in an error: transport_failed; by a
  * filter: refused; these have no value. Any other text is scored, an empty one too, and one that
  * was cut at its token limit, which the detail then says. */
 void score_answer(const struct item *it, const struct response *r, answer_fn *value,
@@ -24,9 +24,9 @@ void score_answer(const struct item *it, const struct response *r, answer_fn *va
 
 struct score_counts {
     int64_t outcome[OUTCOME_NOT_RUN + 1];
-    int64_t cut;                   /* scored, but cut at the token limit */
-    int64_t unchecked;             /* of not_run: answered, but the scorer can't check the item */
-    double sum;                    /* of value times weight */
+    int64_t cut;       /* scored, but cut at the token limit */
+    int64_t unchecked; /* of not_run: there is a response, but it can't be asked or checked */
+    double sum;        /* of value times weight */
     double weight, missing_weight; /* of those that are scored; of the others */
 };
 /* Scores all items in their order into v[items->n]. A response whose item is not there is an error

@@ -54,7 +54,7 @@ static void warn_missing(const struct score_counts *n, int64_t missing)
             buf_printf(&b, "%s%lld %s", b.n ? ", " : "", (long long)some, words[k]);
     }
     if (n->unchecked)
-        buf_printf(&b, "%s%lld that can't be checked, see the details of the scores",
+        buf_printf(&b, "%s%lld that can't be asked or checked, see the details of the scores",
                    b.n ? ", " : "", (long long)n->unchecked);
     log_warn("%lld item%s no score (%s)", (long long)missing, missing == 1 ? " has" : "s have",
              b.n ? b.p : "");

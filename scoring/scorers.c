@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "formats/choice.h"
 #include "scoring/answers.h"
 
 extern const struct scorer scorer_exact, scorer_overlap, scorer_ifeval, scorer_ifeval_loose,
@@ -44,7 +45,7 @@ static int outcome_of(const struct response *r)
     if (!r)
         return OUTCOME_NOT_RUN;
     if (r->finish == FINISH_ERROR)
-        return OUTCOME_TRANSPORT_FAILED;
+        return str_starts(r->detail, choice_not_asked) ? OUTCOME_NOT_RUN : OUTCOME_TRANSPORT_FAILED;
     return r->finish == FINISH_FILTER ? OUTCOME_REFUSED : OUTCOME_SCORED;
 }
 

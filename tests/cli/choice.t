@@ -197,6 +197,14 @@ sed -i s/acc_greedy/acc_norm_char/ "$tmp/open.ini"
 open_rows "$tmp/nan" "$tmp/far.jsonl" --out "$tmp/nan-open.msgpack" > "$tmp/out" 2> "$tmp/err"
 ok "without a right choice there is nothing to bound" sh -c "grep -q '61 items have no right choice.*1 invalid' '$tmp/out' && ! grep -q between '$tmp/out' && ! grep -q acc_bounds '$tmp/nan-open.msgpack.manifest.json'"
 
+# ---- a choice that no context holds
+perl -e 'my $w = join " ", map { "word$_" } 1..900; print "{\"query\": \"a\", \"choices\": [\"b\", \"$w\"], \"gold\": 0}\n"' | cat - "$tmp/copa.jsonl" > "$tmp/long.jsonl"
+quiet choice copa "$tmp/long.jsonl" "$tmp/long.msgpack" --items-out "$tmp/long.items.msgpack"
+ok "an item that can't be asked says so" grep -q 'not asked: a choice is longer than the context' "$tmp/err"
+quiet "$ASSAY" score --scorer choice --items "$tmp/long.items.msgpack" --responses "$tmp/long.msgpack" --out "$tmp/long.s.msgpack"
+ok "and its score too" grep -q "1 item has no score (1 that can't be asked or checked" "$tmp/err"
+is "$(grep -oE '"(transport_failed|not_run|unchecked)": 1' "$tmp/long.s.msgpack.manifest.json" | tr -d '\n')" '"not_run": 1"unchecked": 1' "no transport failed"
+
 # ---- a model that knows nothing: every token is as likely as any other
 mkdir "$tmp/flat"
 cp "$tmp"/m/*.json "$tmp/flat"
