@@ -2,6 +2,7 @@
 #include "base/command.h"
 #include "trainer/finetune.h"
 #include "trainer/launch.h"
+#include "trainer/train_folder.h"
 
 struct options {
     struct str init, config, examples, out, hardware, backend;
@@ -51,6 +52,8 @@ static int run(void *opt, struct arena *a, struct err *e)
     bool launched;
     struct launch_wish wish = {o->ranks, r.train.ranks, o->hardware.n ? &h : NULL, r.train.backend};
     int status, rc = launch_command(&wish, &seat, &launched, &status, e);
+    if (rc < 0 && launched)
+        folder_killed(f.out, e);
     if (rc <= 0)
         return rc < 0 ? -1 : status;
     f.seat = launched ? &seat : NULL;

@@ -2,6 +2,7 @@
 #include "base/command.h"
 #include "trainer/launch.h"
 #include "trainer/train.h"
+#include "trainer/train_folder.h"
 
 struct options {
     struct str config, shards, out, hardware, backend;
@@ -48,6 +49,8 @@ static int run(void *opt, struct arena *a, struct err *e)
     bool launched;
     struct launch_wish wish = {o->ranks, r.train.ranks, t.hardware, r.train.backend};
     int status, rc = launch_command(&wish, &seat, &launched, &status, e);
+    if (rc < 0 && launched)
+        folder_killed(t.out, e);
     if (rc <= 0)
         return rc < 0 ? -1 : status;
     t.seat = launched ? &seat : NULL;

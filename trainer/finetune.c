@@ -278,6 +278,13 @@ static int clear(struct tuner *t, struct err *e)
     return file_is_dir(dir) ? checkpoint_remove(dir, e) : 0;
 }
 
+/* Of rank 0 that hangs in its device when another is gone. */
+static void last_word(void *ctx, const struct err *why)
+{
+    const struct tuner *t = ctx;
+    folder_failed(t->o->out, t->step, why);
+}
+
 int finetune_run(const struct finetune_options *o, struct err *e)
 {
     struct tuner t = {.o = o, .c = o->run->finetune, .eos = -1};
@@ -300,8 +307,10 @@ int finetune_run(const struct finetune_options *o, struct err *e)
     if (tuner_open_examples(&t, e) || tuner_open_model(&t, e) || (first && clear(&t, e)))
         goto out;
     began = first;
-    if (first)
+    if (first) {
         folder_begin(o->out);
+        rendezvous_last_word(&t.ranks.meet, last_word, &t);
+    }
     if (first && metrics_open(&t.metrics, path_join(&t.arena, o->out, "metrics.jsonl"), 0, e))
         goto out;
     if (tune(&t, e) || restore(&t, e) || finish(&t, e))

@@ -19,17 +19,20 @@
 #include "base/thread.h"
 #include "trainer/backend.h"
 
-/* From the first bad end until what is left is killed, in seconds: the ranks had their time. */
-#define LEFT 10.0
+/* From the first bad end until what is left is killed, in seconds: more than a rank takes to end
+ * itself. One that is stopped can't, and is killed at once. */
+#define LEFT 8.0
 
 struct launcher {
     int ranks;
     int *hub, *far; /* two sockets a rank: rank 0's ends and the rank's */
     pid_t *pid;     /* 0: ended */
+    bool *stopped;  /* by a signal, and not going on */
     int status;     /* of the first bad end */
     int killed, by; /* rank that a signal ended, and which; -1: none */
     double bad_at;  /* 0: all is well */
-    bool cleared;   /* what was left has been killed by us */
+    bool cleared;   /* what was left has been killed by us, or some of it */
+    bool lost;      /* rank 0 was among them: nobody could write how it ended */
 };
 
 static void close_ends(const int *v, int ranks, int but)
@@ -92,18 +95,24 @@ static void reap(struct launcher *l)
 {
     int state;
     pid_t p;
-    while ((p = waitpid(-1, &state, WNOHANG)) > 0)
-        for (int i = 0; i < l->ranks; i++)
-            if (l->pid[i] == p)
+    while ((p = waitpid(-1, &state, WNOHANG | WUNTRACED | WCONTINUED)) > 0)
+        for (int i = 0; i < l->ranks; i++) {
+            if (l->pid[i] != p)
+                continue;
+            l->stopped[i] = WIFSTOPPED(state);
+            if (WIFEXITED(state) || WIFSIGNALED(state))
                 note_end(l, i, state);
+        }
 }
 
-static void kill_rest(struct launcher *l)
+static void kill_those(struct launcher *l, bool stopped_only)
 {
-    l->cleared = true;
     for (int i = 0; i < l->ranks; i++)
-        if (l->pid[i])
+        if (l->pid[i] && (l->stopped[i] || !stopped_only)) {
+            l->cleared = true;
+            l->lost = l->lost || i == 0;
             kill(l->pid[i], SIGKILL);
+        }
 }
 
 static bool any_left(const struct launcher *l)
@@ -126,8 +135,8 @@ static void watch(struct launcher *l, const sigset_t *set)
         if ((sig == SIGTERM || sig == SIGINT || sig == SIGUSR1) && l->pid[0])
             kill(l->pid[0], sig == SIGUSR1 ? SIGUSR1 : SIGTERM);
         reap(l);
-        if (l->bad_at > 0 && clock_now() - l->bad_at > left)
-            kill_rest(l);
+        if (l->bad_at > 0)
+            kill_those(l, clock_now() - l->bad_at <= left);
     }
 }
 
@@ -145,7 +154,7 @@ static int start_all(struct launcher *l, struct rendezvous_seat *seat, const sig
         }
         if (p < 0) {
             err_sys(e, "start rank %d of %d", i, l->ranks);
-            kill_rest(l);
+            kill_those(l, false);
             return -1;
         }
         l->pid[i] = p;
@@ -161,6 +170,7 @@ int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct er
     sigset_t set, before;
     *status = EXIT_FAILED;
     l.pid = mem_array((size_t)ranks, sizeof *l.pid);
+    l.stopped = mem_array((size_t)ranks, sizeof *l.stopped);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
@@ -182,8 +192,11 @@ int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct er
         if (!rc && l.killed >= 0)
             rc = err_set(e, "rank %d on %s was killed by signal %d (%s)", l.killed, host, l.by,
                          strsignal(l.by));
+        else if (!rc && l.lost)
+            rc = err_set(e, "rank 0 on %s did not end when another had, and was killed", host);
     }
     free(l.pid);
+    free(l.stopped);
     free(l.hub);
     free(l.far);
     return rc;

@@ -16,7 +16,7 @@
 
 /* 1 in each rank, with its seat; 0 in the launcher when all ranks have ended, *status an enum
  * exit_code: that of the first that ended badly, whose sentence its rank has printed; -1 and e when
- * they could not be started or one was killed. */
+ * they could not be started, one was killed, or rank 0 did not end by itself. */
 int launch_ranks(int ranks, struct rendezvous_seat *seat, int *status, struct err *e);
 
 /* The same for a command. When the environment says that this is a rank already, an option is refused

@@ -74,6 +74,9 @@ bool rendezvous_failed(const struct rendezvous *r);
 int rendezvous_why(const struct rendezvous *r, struct err *e);
 /* Shall this rank say what failed? Rank 0 does, and the others when rank 0 is gone. */
 bool rendezvous_speaks(const struct rendezvous *r);
+/* What to do before a process that hangs in its device is ended by its thread, from that thread. */
+void rendezvous_last_word(struct rendezvous *r, void (*say)(void *ctx, const struct err *why),
+                          void *ctx);
 /* This rank gives up: all others end with "rank N on HOST: why". */
 void rendezvous_abort(struct rendezvous *r, const struct err *why);
 

@@ -80,6 +80,17 @@ bool rendezvous_speaks(const struct rendezvous *r)
     return r->rank == 0 || !r->impl || atomic_load(&r->impl->alone);
 }
 
+void rendezvous_last_word(struct rendezvous *r, void (*say)(void *ctx, const struct err *why),
+                          void *ctx)
+{
+    if (!r->impl)
+        return;
+    pthread_mutex_lock(&r->impl->lock);
+    r->impl->last = say;
+    r->impl->last_ctx = ctx;
+    pthread_mutex_unlock(&r->impl->lock);
+}
+
 void rendezvous_abort(struct rendezvous *r, const struct err *why)
 {
     struct err e = *why;
@@ -184,6 +195,10 @@ static void listen_to(struct rendezvous_impl *m, struct peer *p, double now)
 static void end_process(struct rendezvous_impl *m)
 {
     log_error("%s", m->fault.msg);
+    alarm(2); /* a disk that hangs as well is waited for no longer */
+    pthread_mutex_lock(&m->lock);
+    if (m->last)
+        m->last(m->last_ctx, &m->fault);
     _exit(EXIT_FAILED);
 }
 

@@ -33,7 +33,9 @@ struct rendezvous_impl {
     atomic_bool alone;  /* rank 0 is gone: nobody passes on what we say */
     pthread_mutex_t lock;
     struct err fault;
-    int guilty; /* rank that the fault came from */
+    int guilty;                                     /* rank that the fault came from */
+    void (*last)(void *ctx, const struct err *why); /* NULL: none; under the lock */
+    void *last_ctx;
     const struct mpi_object *mpi;
 };
 

@@ -278,6 +278,13 @@ static void trainer_release(struct trainer *t)
     arena_release(&t->arena);
 }
 
+/* Of rank 0 that hangs in its device when another is gone. */
+static void last_word(void *ctx, const struct err *why)
+{
+    const struct trainer *t = ctx;
+    folder_failed(t->o->out, t->state.step, why);
+}
+
 int train_run(const struct train_options *o, struct err *e)
 {
     struct trainer t = {.o = o, .model = o->run->model, .c = o->run->train};
@@ -300,8 +307,10 @@ int train_run(const struct train_options *o, struct err *e)
     if (train_open_model(&t, e) || (first && (resumed = train_start(&t, e)) < 0))
         goto out;
     began = first;
-    if (first)
+    if (first) {
         folder_begin(o->out);
+        rendezvous_last_word(&t.ranks.meet, last_word, &t);
+    }
     if (train_spread(&t, resumed, e) || train_all(&t, e) || (first && train_finish(&t, e)))
         goto out;
     rc = EXIT_DONE;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "formats/record.h"
 #include "trainer/checkpoint_io.h"
+#include "trainer/metrics.h"
 
 char *folder_step(struct arena *a, const char *dir, int64_t step)
 {
@@ -162,6 +163,26 @@ bool folder_refused(const char *dir, bool held, const struct err *why)
     file_unlock(&lock);
     arena_release(&a);
     return told;
+}
+
+void folder_killed(const char *dir, const struct err *why)
+{
+    struct arena a = {0};
+    struct err ignored;
+    struct file_lock lock = {.fd = -1};
+    struct metrics_row *rows;
+    size_t n = 0;
+    const char *journal = path_join(&a, dir, "metrics.jsonl");
+    if (!file_exists(journal)) {
+        folder_refused(dir, false, why);
+    } else if (!file_exists(path_join(&a, dir, "manifest.json")) &&
+               file_lock(&lock, path_join(&a, dir, ".lock"), false, &ignored) == 0) {
+        if (metrics_read(journal, &rows, &n, &a, &ignored))
+            n = 0;
+        folder_failed(dir, n ? rows[n - 1].step : 0, why);
+    }
+    file_unlock(&lock);
+    arena_release(&a);
 }
 
 void folder_leave(const char *dir)

@@ -39,6 +39,9 @@ int folder_replaced(const char *dir, struct err *e);
  * the one before away, failed writes it. Interrupted (EXIT_INCOMPLETE) is no failure. */
 void folder_begin(const char *dir);
 void folder_failed(const char *dir, int64_t step, const struct err *why);
+/* The launcher of its ranks, behind them: one was killed, and rank 0 may have been, or hung. The step is
+ * the journal's last. */
+void folder_killed(const char *dir, const struct err *why);
 /* It failed before it could begin. In a run's folder (RUN/pretrain beside RUN/run.ini) that is told as
  * well, unless another process trains there or it is done; elsewhere nothing is written. held: the
  * caller has the lock. True: told. */

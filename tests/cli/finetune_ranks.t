@@ -127,6 +127,8 @@ begun dead
 kill -KILL "$(ranks_of $pid | tail -1)"
 wait $pid
 is "$? $(grep -c "rank 2 on $(hostname) was killed by signal 9" err.txt)" "1 1" "a rank that dies ends all and is named"
+has dead/failed.json "\"sentence\": *\"rank 2 on $(hostname) was killed by signal 9" "failed.json names it as well"
+has dead/failed.json '"step": *[1-9]' "and the step"
 pair() { # text, name, what rank 1 has in its environment, its arguments
     rm -rf dead meet
     RANK=0 WORLD_SIZE=2 ASSAY_RENDEZVOUS=$tmp/meet tune dead 2>err0.txt &
@@ -143,6 +145,7 @@ pair "rank 1 on $(hostname).*missing" "examples that rank 1 has not" EXAMPLES=mi
 
 # A weight that is no number, met by one rank only: the row of "#" in the embedding, which one prompt has.
 cp -rL base/latest broken
+rm -f broken/manifest.json # it would say that the file was written over
 id=$(printf '#' | "$ASSAY" encode --vocab v.tiktoken | tr -d '[]\n ')
 python3 - "$id" <<'PY'
 import json, struct, sys
@@ -193,4 +196,18 @@ is "$(grep -c '"overflow":true' grown/metrics.jsonl)" "$(grep -o '"overflows": *
 printf '%s\n' '[hardware]' 'name = two' 'device = D' 'count = 2' 'memory_gib = 4' 'peak_tflops = 10' 'price_hour = 3' >two.ini
 gpu byhw --hardware two.ini && same gpu2 byhw
 result $? "a hardware file of two GPUs that are here: two ranks"
+
+# A rank that stops: the other one hangs in its device, so its own thread ends it, and the launcher then
+# waits for no rank that is stopped.
+ASSAY_RANK_SILENCE=5 alone stopped --ranks 2 --backend cuda --set finetune.epochs=4000 --set finetune.patience=4000 2>err.txt &
+pid=$!
+begun stopped
+v=($(ranks_of $pid))
+kill -STOP "${v[1]}"
+while kill -0 "${v[0]}" 2>/dev/null && ! grep -q '^[0-9]* (.*) Z' "/proc/${v[0]}/stat" 2>/dev/null; do sleep 0.05; done
+ended=$(date +%s%N)
+wait $pid
+is "$? $(cat err.txt)" "1 finetune: rank 1 on $(hostname): no sign of life for 5 s" "a rank that stops ends both, by name"
+ok "at once when the other one has ended" test $(($(date +%s%N) - ended)) -lt 3000000000
+has stopped/failed.json "\"sentence\": *\"rank 1 on $(hostname): no sign of life for 5 s" "and failed.json says it"
 done_testing

@@ -159,6 +159,8 @@ ends() { # signal, which child (1: rank 0), text, name
     for p in "${v[@]}"; do kill -0 "$p" 2>/dev/null && left=1; done
     [ $rc -eq 1 ] && [ $took -lt 30 ] && [ $left = 0 ] && grep -q "$3" err.txt
     result $? "$4: all end after $took s: $(tail -1 err.txt)"
+    grep -q "\"sentence\": *\"${5:-$3}" dead/failed.json && grep -q '"step": *[1-9]' dead/failed.json
+    result $? "and failed.json says it, with the step" || sed 's/^/# /' dead/failed.json
 }
 ends KILL 2 "rank 1 on $(hostname) was killed by signal 9" "kill -9 of rank 1"
 ends KILL 1 "rank 0 on $(hostname) was killed by signal 9" "kill -9 of rank 0"
@@ -169,7 +171,7 @@ for fault in write:9 rename:2; do
     is "$? $(grep -c "rank 0 on" err.txt)" "1 1" "a failure of rank 0 ($fault) is said once: $(tail -1 err.txt)" || sed 's/^/# /' err.txt
 done
 ends STOP 3 "rank 2 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 2"
-ends STOP 1 "rank 0 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 0"
+ends STOP 1 "rank 0 on $(hostname): no sign of life for 1 s" "SIGSTOP of rank 0" "rank 0 on $(hostname) did not end when another had, and was killed"
 rm -rf dead
 "$ASSAY" train --quiet --config run.ini --shards shards --out slept --ranks 2 $slow &
 pid=$!

@@ -4,7 +4,7 @@
  * ranks have brought their data, into shared memory that the unique id names. Sums are in rank order.
  * What NCCL would answer with a hang or with rubbish is an error here that names both ranks and ends
  * the process: ranks that call something else or with another count, type or root; a rank that does
- * not come within CUEMU_NCCL_TIMEOUT seconds (20). Buffers must be device memory of that size, and lie
+ * not come within CUEMU_NCCL_TIMEOUT seconds (60: longer than ranks bear). Buffers must be device memory of that size, and lie
  * apart or exactly where NCCL allows it in place.
  */
 #include <atomic>
@@ -51,7 +51,7 @@ double now()
 double patience()
 {
     const char *s = getenv("CUEMU_NCCL_TIMEOUT");
-    return s ? strtod(s, nullptr) : 20;
+    return s ? strtod(s, nullptr) : 60;
 }
 
 size_t size_of(int type)
