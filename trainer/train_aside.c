@@ -2,6 +2,9 @@
  *
  * DIR/.replaced.part holds some of the old run's entries while they move, either way: whoever finds it
  * moves the rest back. DIR/.replaced holds all of them. A rename each, so nothing is copied.
+ *
+ * The new run may have a whole checkpoint when the old one comes back: an interruption's, or one behind
+ * which a kill came. It is moved to DIR/aside-N, by way of DIR/.aside.part, and never removed by us.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +16,7 @@
 
 #define WHOLE ".replaced"
 #define PART  ".replaced.part"
+#define LEFT  ".aside.part" /* of the new one, on its way out */
 
 /* What belongs to a run, in the order in which it moves away: the manifest says that the rest is
  * whole, so it leaves first and comes back last. */
@@ -69,11 +73,49 @@ out:
     return rc;
 }
 
+/* What the run in DIR has made that is whole: its newest step, 0 of a fine-tuning, -1 nothing. */
+static int made(const char *dir, int64_t *step, struct arena *a, struct err *e)
+{
+    struct i64s steps;
+    if (folder_list(dir, &steps, a, e))
+        return -1;
+    *step = steps.n ? steps.v[steps.n - 1] : file_exists(path_join(a, dir, "checkpoint")) ? 0 : -1;
+    return 0;
+}
+
+/* The run in DIR, which has made something, into the first DIR/aside-N that is free. */
+static int move_out(const char *dir, const char *left, int64_t step, struct arena *a, struct err *e)
+{
+    const char *to;
+    int n = 1;
+    while (to = path_join(a, dir, arena_printf(a, "aside-%d", n)), file_exists(to))
+        n++;
+    if (file_mkdirs(left, e) || move(a, dir, left, fixed[0], e) || move_rest(a, dir, left, e) ||
+        file_rename_dir(left, to, e))
+        return -1;
+    if (step)
+        log_warn(
+            "%s: the run that was there before is back; step %lld of the one after it, which had "
+            "other options, is kept in %s: train with these and --out %s to go on with it, or "
+            "delete that folder",
+            dir, (long long)step, to, to);
+    else
+        log_warn(
+            "%s: the fine-tuning that was there before is back; the checkpoint of the one after "
+            "it, which had other options, is kept in %s: delete that folder if it is not wanted",
+            dir, to);
+    return 0;
+}
+
 int folder_settle(const char *dir, bool goes_on, struct err *e)
 {
     struct arena a = {0};
     const char *part = path_join(&a, dir, PART), *whole = path_join(&a, dir, WHOLE);
+    const char *left = path_join(&a, dir, LEFT);
+    int64_t step;
     int rc = -1;
+    if (file_is_dir(left) && put_back(&a, dir, left, e))
+        goto out;
     if (file_is_dir(part)) {
         rc = put_back(&a, dir, part, e);
         goto out;
@@ -82,12 +124,14 @@ int folder_settle(const char *dir, bool goes_on, struct err *e)
         rc = 0;
         goto out;
     }
-    if (folder_clear(dir, e) || file_remove_tree(path_join(&a, dir, "checkpoint"), e) ||
+    if (made(dir, &step, &a, e) || (step >= 0 && move_out(dir, left, step, &a, e)) ||
+        folder_clear(dir, e) || file_remove_tree(path_join(&a, dir, "checkpoint"), e) ||
         file_rename_dir(whole, part, e) || put_back(&a, dir, part, e))
         goto out;
-    log_info("%s: the run that was there before is back; the one after it had made "
-             "nothing yet",
-             dir);
+    if (step < 0)
+        log_info("%s: the run that was there before is back; the one after it had made "
+                 "nothing yet",
+                 dir);
     rc = 0;
 out:
     arena_release(&a);

@@ -29,8 +29,8 @@ int folder_clear(const char *dir, struct err *e);
 /* A run of other options does not wipe the one that is there (trainer/train_aside.c): it is put aside
  * into DIR/.replaced, renamed, and removed behind the new one's first checkpoint that is not an
  * interruption's (folder_replaced). Until then whoever starts in the folder and is not the new run
- * (goes_on) finds the old one in its place again: folder_settle, before anything else is read. A
- * fine-tuning (DIR/checkpoint) likewise, until its manifest is there. */
+ * (goes_on) finds the old one in its place again: folder_settle, before anything else is read; a
+ * checkpoint that the new one has, an interruption's, goes to DIR/aside-N and is not lost. A fine-tuning (DIR/checkpoint) likewise, until its manifest is there. */
 int folder_put_aside(const char *dir, struct err *e);
 int folder_settle(const char *dir, bool goes_on, struct err *e);
 int folder_replaced(const char *dir, struct err *e);

@@ -67,9 +67,27 @@ is $? 4 "a third run, interrupted with a checkpoint"
 result $? "does not cost the old run either"
 "$ASSAY" train --config run.ini --shards shards --out here --resume 2>err.txt
 is $? 0 "which is back when asked for"
-has err.txt "the run that was there before is back" "and that is said"
+has err.txt "the run that was there before is back; step [0-9]* of the one after it.*is kept in here/aside-1" "and that is said, with the step that makes room"
+[ -e here/aside-1/latest/state.msgpack ] && [ ! -e here/.replaced ]
+result $? "the third run's checkpoint is not lost"
+mv here/aside-1 third
 list here >after.txt
-ok "whole" cmp before.txt after.txt
+ok "the old run is whole" cmp before.txt after.txt
+train third --resume --set train.lr=3e-2 2>err.txt
+is $? 0 "the third one goes on where it was moved to" || cat err.txt
+train straight --set train.lr=3e-2 2>err.txt
+ok "as if it had never been moved" same third straight
+
+# A move of it that was cut is undone, then done again; the name is the next that is free.
+train here --set train.lr=3e-2 --set train.max_hours=0.000001 2>err.txt
+mkdir here/aside-1 here/.aside.part
+mv here/latest here/metrics.jsonl here/segments.jsonl here/.aside.part
+train here 2>err.txt
+is "$? $(ls here/aside-2 | grep -c -v step-) $(ls -d here/aside-2/step-* | wc -l)" "0 3 1" "cut in the middle, it is moved whole" || ls -A here/aside-2
+has err.txt "is kept in here/aside-2" "to a folder of its own"
+rm -r here/aside-[12]
+list here >after.txt
+ok "and the old run is as it was" cmp before.txt after.txt
 
 # Half moved: as a kill between two renames leaves it.
 mkdir here/.replaced.part
@@ -83,7 +101,6 @@ ok "and the run is whole" cmp before.txt after.txt
 train here --set train.lr=3e-2 --set train.max_hours=0.000001 2>err.txt
 train here --set train.lr=3e-2 2>err.txt
 is $? 0 "the new run goes on and ends"
-train straight --set train.lr=3e-2 2>err.txt
 ok "as a straight one does" same here straight
 is "$(ls -A here)" "$(ls -A straight)" "and nothing of the old run is left"
 
@@ -118,4 +135,11 @@ list tuned >after.txt
 ok "find every file as it was" cmp before.txt after.txt
 tune --set finetune.lr=1e-4
 is "$? $(ls -A tuned | tr '\n' ' ')" "0 .lock checkpoint latest manifest.json metrics.jsonl " "a whole one takes its place"
+
+# A kill between the new one's checkpoint and its manifest.
+mkdir tuned/.replaced && mv tuned/checkpoint tuned/latest tuned/metrics.jsonl tuned/manifest.json tuned/.replaced
+cp -r tuned/.replaced/checkpoint tuned
+"$ASSAY" finetune --config run.ini --init old/latest --examples ex --out tuned --set finetune.epochs=1 --set finetune.lr=1e-4 2>err.txt
+is "$? $(ls -A tuned | tr '\n' ' ')" "0 .lock aside-1 checkpoint latest manifest.json metrics.jsonl " "costs neither checkpoint" || cat err.txt
+has err.txt "checkpoint of the one after it, which had other options, is kept in tuned/aside-1" "and that is said"
 done_testing
