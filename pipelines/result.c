@@ -66,6 +66,11 @@ static int collect_pretrain(struct collector *c, struct err *e)
         r->parameters = params_count(&r->config.model);
         return file_exists(path_join(c->a, dir, "metrics.jsonl")) ? collect_curve(c, dir, e) : 0;
     }
+    if (collect_stale(c, dir)) { /* what trained on other shards says nothing of these */
+        collect_missing(c, "pretrain");
+        r->parameters = params_count(&r->config.model);
+        return 0;
+    }
     struct json *m = collect_manifest(c, dir, e);
     if (!m)
         return -1;

@@ -23,6 +23,9 @@ void collect_missing(struct collector *c, const char *name);
 const char *collect_path(struct collector *c, const char *name);
 /* The manifest of an artefact, registered as an input of the result. */
 struct json *collect_manifest(struct collector *c, const char *artefact, struct err *e);
+/* Whether an artefact, a path in the run folder, was made from a training or another artefact of the run
+ * that is no longer there: that is said, and it belongs in no result. */
+bool collect_stale(struct collector *c, const char *artefact);
 /* A number of a manifest, volatile or not; NaN: it has none. */
 double collect_fact(const struct json *m, const char *name);
 

@@ -10,7 +10,7 @@
 static int collect_loss(struct collector *c, struct metrics *m, const char *task, struct err *e)
 {
     const char *path = collect_path(c, arena_printf(c->a, "eval/%s.msgpack", task));
-    if (!file_exists(path)) {
+    if (!file_exists(path) || collect_stale(c, path)) {
         collect_missing(c, arena_printf(c->a, "eval/%s", task));
         return 0;
     }
@@ -26,7 +26,7 @@ static int collect_choice(struct collector *c, struct metrics *m, struct str ent
 {
     const char *name = stages_task_name(str_cut(&entry, '='), c->a);
     const char *path = collect_path(c, arena_printf(c->a, "eval/%s.msgpack", name));
-    if (!file_exists(path)) {
+    if (!file_exists(path) || collect_stale(c, path)) {
         collect_missing(c, arena_printf(c->a, "eval/%s", name));
         return 0;
     }
@@ -55,6 +55,10 @@ static int collect_scores(struct collector *c, struct metrics *m, const char *me
         const char *path = judge ? path_join(c->a, artefact, "scores.msgpack") : artefact;
         if (!file_exists(path))
             continue;
+        if (collect_stale(c, artefact)) {
+            collect_missing(c, arena_printf(c->a, "scores/%s-%lld", name, seed));
+            continue;
+        }
         if (stage_input(c->st, artefact, e) != 0)
             return -1;
         paths.v[paths.n++] = str_z(path);
@@ -88,7 +92,7 @@ static int collect_generated(struct collector *c, struct metrics *m, const char 
             tuned ? arena_printf(c->a, "-%lld", (long long)f->seed + (long long)k) : "";
         const char *path =
             collect_path(c, arena_printf(c->a, "scores/%s.%s%s.msgpack", task, scorer, tail));
-        if (!file_exists(path)) {
+        if (!file_exists(path) || collect_stale(c, path)) {
             collect_missing(c, arena_printf(c->a, "scores/%s.%s%s", task, scorer, tail));
             return 0;
         }

@@ -122,6 +122,32 @@ is $? 0 "result again after the kills"
 is "$(stable)" "$want" "the same result"
 ok "nothing temporary is left" test -z "$(find "$tmp/runs/tiny" -maxdepth 1 -name '.*tmp*')"
 
+# A result is of one run: what was made from a training that is no longer there is left out of it.
+mkdir "$tmp/mixed"
+seen() { "$ASSAY" result --run "$tmp/mixed/$1" > "$tmp/log" 2>&1; echo "$?" "$("$ASSAY" cat "$tmp/mixed/$1/result.msgpack" | python3 -c '
+import json, sys; r = json.loads(sys.stdin.readline())
+print(len(r.get("metrics", [])), r.get("steps", 0), r["status"])')"; }
+mix() { rm -rf "$tmp/mixed/q" && cp -a "$tmp/runs/tiny" "$tmp/mixed/q"; }
+all=$("$ASSAY" cat "$tmp/runs/tiny/result.msgpack" | python3 -c 'import json, sys; r = json.loads(sys.stdin.readline()); print(len(r["metrics"]), r["steps"])')
+mix
+is "$(seen q)" "0 $all finished" "a copy of a run has all that the run has"
+again() { sed -i 's/^lr = 0.003$/lr = 0.5/' "$tmp/mixed/q/run.ini"
+    env "$@" "$ASSAY" train --quiet --config "$tmp/mixed/q/run.ini" --shards "$tmp/mixed/q/shards" --out "$tmp/mixed/q/pretrain" > "$tmp/log" 2>&1; }
+again ASSAY_FAULT=sync:14
+ok "trained again, it fails before its first checkpoint" test $? != 0 -a -d "$tmp/mixed/q/pretrain/.replaced"
+gone="eval/windows, eval/documents, scores/exact-1, scores/exact-2, scores/overlap-1, scores/overlap-2"
+is "$(seen q)" "0 0 0 incomplete: no pretrain, $gone" "then no figure of the old weights is its"
+ok "and that is said" grep -q 'eval/windows.msgpack was made from another pretrain/latest than the one that is there' "$tmp/log"
+again A=
+is "$(seen q)" "0 0 ${all#* } incomplete: no $gone" "nor when it has ended"
+mix
+python3 -c 'import json, sys
+d = json.load(open(sys.argv[1])); d["hash"] = "0" * 64; json.dump(d, open(sys.argv[1], "w"))' "$tmp/mixed/q/finetune/1/manifest.json" "$tmp"
+is "$(seen q)" "0 $all finished" "a name in between that nobody took is no other run's"
+python3 -c 'import json, sys
+d = json.load(open(sys.argv[1])); d["hash"] = "0" * 64; json.dump(d, open(sys.argv[1], "w"))' "$tmp/mixed/q/shards/manifest.json"
+is "$(seen q)" "0 0 0 incomplete: no pretrain, $gone" "other shards: the training is not of them, nor what came of it"
+
 # nothing is written over what it was made from
 cp "$tmp/runs/tiny/data/instruct_test.msgpack" "$tmp/items.msgpack"
 cp "$tmp/runs/tiny/eval/responses-1.msgpack" "$tmp/answers.msgpack"
