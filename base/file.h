@@ -50,7 +50,7 @@ int file_rename_dir(const char *from, const char *to, struct err *e);
 int file_symlink(const char *target, const char *path, struct err *e); /* atomic replace */
 int file_touch(const char *path, struct err *e);                       /* missing: an error */
 int file_outdate(const char *path, struct err *e); /* older than all that make compares it with */
-int64_t disk_free(const char *path);                                   /* bytes, -1 unknown */
+int64_t disk_free(const char *path);               /* bytes, -1 unknown */
 
 /* Joins with one slash; the arena owns the result. An absolute b wins. */
 char *path_join(struct arena *a, const char *dir, const char *b);

@@ -68,14 +68,13 @@ void local_close(struct local_model *l)
     *l = (struct local_model){0};
 }
 
-/* The vocabulary that lies in the checkpoint's folder; NULL: none. */
-static const char *own_vocab(const struct local_model *l, struct arena *a)
+const char *local_own_vocab(const char *dir, struct arena *a)
 {
     static const char *const names[] = {"tokenizer.json", "vocab.tiktoken", "vocab.json",
                                         "encoder.json", NULL};
     for (int i = 0; names[i]; i++)
-        if (file_exists(path_join(a, l->dir, names[i])))
-            return i < 2 ? path_join(a, l->dir, names[i]) : l->dir;
+        if (file_exists(path_join(a, dir, names[i])))
+            return i < 2 ? path_join(a, dir, names[i]) : dir;
     return NULL;
 }
 
@@ -96,6 +95,16 @@ static int same_as_file(const char *path, const char *what, struct str hash, str
     return rc;
 }
 
+/* Can a model of `head` ids be one of `size` ids? A head may be padded, for speed, to the next multiple
+ * of a power of two, 64 or more: what lies above is never an id. */
+static bool head_fits(int64_t head, int64_t size)
+{
+    for (int64_t to = 64; to == 64 || (to <= 1024 && to <= size); to *= 2)
+        if (head == (size + to - 1) / to * to)
+            return true;
+    return head == size;
+}
+
 int local_same_vocab(const struct local_model *l, const char *what, struct str hash, int64_t size,
                      struct err *e)
 {
@@ -103,15 +112,25 @@ int local_same_vocab(const struct local_model *l, const char *what, struct str h
     struct str trained = manifest_vocab(&a, l->dir);
     int rc = 1;
     if (hash.n && trained.n && !str_eq(hash, trained))
-        rc = err_code(e, EXIT_USAGE,
-                      "%s: vocabulary %.*s, but %s was trained with another, %.*s as its manifest "
-                      "says: its ids mean other text, give that one",
-                      what, STR_ARG(digits(hash)), l->dir, STR_ARG(digits(trained)));
+        rc = err_code(
+            e, EXIT_USAGE,
+            "%s: vocabulary %.*s, but %s was trained with another, %.*s as its manifest "
+            "says: its ids mean other text, give that one (--vocab; [vocab] from in a run)",
+            what, STR_ARG(digits(hash)), l->dir, STR_ARG(digits(trained)));
     else if (hash.n && trained.n)
         rc = 0;
     else if (hash.n)
-        rc = same_as_file(own_vocab(l, &a), what, hash, e);
-    if (rc > 0)
+        rc = same_as_file(local_own_vocab(l->dir, &a), what, hash, e);
+    if (rc > 0 && size && !head_fits(l->config.vocab, size))
+        rc = err_code(e, EXIT_USAGE,
+                      "%s: a vocabulary of %lld ids, but %s has %lld, and is not padded from it to "
+                      "a multiple of 64: it was trained with another; give that one",
+                      what, (long long)size, l->dir, (long long)l->config.vocab);
+    if (rc > 0 && !size)
+        log_info("%s: whether its vocabulary is the one that %s was trained with is not known: it "
+                 "says neither which it is nor how many ids it has",
+                 what, l->dir);
+    else if (rc > 0)
         log_info("%s: whether its vocabulary is the one that %s was trained with is known by its "
                  "size only (%lld ids, the model has %lld): %s",
                  what, l->dir, (long long)size, (long long)l->config.vocab,
@@ -127,7 +146,7 @@ int local_vocab(const struct local_model *l, const char *path, struct vocab *v, 
     int rc = -1;
     bool given = path && *path;
     if (!given)
-        path = own_vocab(l, &a);
+        path = local_own_vocab(l->dir, &a);
     if (!path)
         err_code(e, EXIT_USAGE, "%s holds no vocabulary: say which with --vocab FILE", l->dir);
     else if (vocab_load(v, path, NULL, e) == 0)

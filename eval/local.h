@@ -34,6 +34,8 @@ int local_open(struct local_model *l, const char *dir, const struct local_option
                struct err *e);
 void local_close(struct local_model *l); /* accepts a zeroed one */
 
+/* The vocabulary that lies in a checkpoint's folder, a file or the folder itself; NULL: none. */
+const char *local_own_vocab(const char *dir, struct arena *a);
 /* Loads a vocabulary and checks it against the model: more ids than the model has is an error.
  * path NULL or "": tokenizer.json or vocab.tiktoken, or vocab.json + merges.txt, of the folder. One that is
  * given must be the one that the model was trained with, as local_same_vocab knows it. */

@@ -211,7 +211,8 @@ static int check_run(const struct opt *o, struct arena *a, struct err *e)
     if (run_load(&r, str_dup(a, o->config), o->set, a, e) ||
         (o->hardware.n &&
          (hardware_load(&h, str_dup(a, o->hardware), a, e) || devices_here(&r, &h, e))) ||
-        starts_here(&r, &backend, e) || tasks_here(&r, str_dup(a, o->data), a, e) ||
+        starts_here(&r, &backend, e) || model_here(&r, a, e) ||
+        tasks_here(&r, str_dup(a, o->data), a, e) ||
         room_here(&r, str_dup(a, o->data), str_dup(a, o->dir), a, e))
         return -1;
     if (!r.model.from.n)

@@ -5,6 +5,7 @@
 #include "base/command.h"
 #include "base/file.h"
 #include "pipelines/stages.h"
+#include "pipelines/starts.h"
 
 struct opt {
     struct str file, name, runs, stamps, out;
@@ -100,6 +101,7 @@ static int run(void *opt, struct arena *a, struct err *e)
                                      : arena_printf(a, "build/runs/%.*s", STR_ARG(name));
     if (run_load(&r, file, o->set, a, e) != 0)
         return -1;
+    model_brings(&r, a);
     struct stages_in in = {.name = str_dup(a, name), .stamps = stamps, .run = &r};
     if (stages_write(&in, &mk, a, e) != 0)
         goto out;

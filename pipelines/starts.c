@@ -19,6 +19,9 @@ int starts_here(const struct run *r, const char **backend, struct err *e)
         rc = err_wrap(e, "train.precision");
     else if (gpt2_precision(&b, r->finetune.precision, e))
         rc = err_wrap(e, "finetune.precision");
+    else if (!(r->eval.precision == PRECISION_BF16 && b.ops->bf16_weights) &&
+             gpt2_precision(&b, r->eval.precision, e)) /* weights may be read in bf16 */
+        rc = err_wrap(e, "eval.precision");
     if (backend)
         *backend = b.ops->name;
     backend_close(&b);
@@ -55,13 +58,14 @@ int tasks_here(const struct run *r, const char *data, struct arena *a, struct er
 {
     for (size_t i = 0; i < r->eval.tasks.n; i++) {
         struct str rows = r->eval.tasks.v[i], task = str_cut(&rows, '=');
+        struct items items = {0};
         struct task t;
         int in_task, in_rows;
         const char *file = behind(task, data ? data : "", &in_task, a);
         const char *path = behind(rows, data ? data : "", &in_rows, a);
-        if (!in_task && !in_rows)
+        if (!in_task && !in_rows && !file_exists(path))
             continue;
-        if (!data || !*data)
+        if ((in_task || in_rows) && (!data || !*data))
             return err_code(e, EXIT_USAGE,
                             "eval.tasks: %.*s lies outside the tree; say where with DATA=folder",
                             STR_ARG(in_rows ? rows : task));
@@ -73,6 +77,10 @@ int tasks_here(const struct run *r, const char *data, struct arena *a, struct er
                 "eval.tasks: the rows of %s, %s, are not there; put them there, or name "
                 "another folder with DATA=folder",
                 t.name, path);
+        int rc = task_items(&t, path, &items, e);
+        items_release(&items);
+        if (rc)
+            return err_wrap(e, "eval.tasks");
     }
     return 0;
 }
@@ -81,5 +89,5 @@ bool starts_alike(const struct run *a, const struct run *b)
 {
     return str_eq(a->train.backend, b->train.backend) && !a->model.from.n == !b->model.from.n &&
            a->train.precision == b->train.precision &&
-           a->finetune.precision == b->finetune.precision;
+           a->finetune.precision == b->finetune.precision && a->eval.precision == b->eval.precision;
 }

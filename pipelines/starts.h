@@ -9,8 +9,14 @@
 
 /* Opens the run's backend and asks it for the run's precisions. *backend (may be NULL): its name. */
 int starts_here(const struct run *r, const char **backend, struct err *e);
-/* Are the tasks and rows of [eval] tasks there that lie behind $DATA? data: that folder, NULL or "" if
- * nobody said. Others are looked at when the run's rules are written. */
+/* Is the model of [model] from there, and has it the context that [eval] wants? */
+int model_here(const struct run *r, struct arena *a, struct err *e);
+/* A run that starts at a checkpoint which brings its vocabulary reads by that one, unless the run file
+ * names another: [vocab] from. */
+void model_brings(struct run *r, struct arena *a);
+/* Are the tasks and rows of [eval] tasks there that lie behind $DATA, and do the rows of all fit their
+ * tasks? data: that folder, NULL or "" if nobody said. Whether others are there is looked at when the
+ * run's rules are written. */
 int tasks_here(const struct run *r, const char *data, struct arena *a, struct err *e);
 /* Is there room on disk for what the run fetches into data and for its checkpoints in dir, its folder?
  * What is there already and what is not known count nothing, so a refusal is sure. */

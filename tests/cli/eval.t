@@ -111,7 +111,16 @@ ok "and says what that is worth" grep -q "v.tiktoken: whether its vocabulary is 
 cp -r "$tmp/s" "$tmp/bare"
 rm "$tmp/bare/manifest.json"
 ok "so are shards that do not say theirs" quiet "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/bare" --out "$tmp/e/bare.msgpack"
-ok "which is said" grep -q "bare: whether its vocabulary .* by its size only .*: it does not say which it is" "$tmp/err"
+ok "which is said" grep -q "bare: whether its vocabulary .* is not known: it says neither which it is nor how many ids it has" "$tmp/err"
+other="a vocabulary of 300 ids, but $tmp/own has 400, and is not padded from it to a multiple of 64: it was trained with another; give that one"
+quiet "$ASSAY" vocab train --in "$tmp/d/test.jsonl" --size 300 --out "$tmp/v300.tiktoken"
+ok "one of another size is another" fails 2 "v300.tiktoken: $other" "$ASSAY" eval --task documents "${own[@]}" --vocab "$tmp/v300.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/own4.msgpack"
+quiet "$ASSAY" shard --vocab "$tmp/v300.tiktoken" --in "$tmp/d/train.jsonl" --test "$tmp/d/test.jsonl" --out "$tmp/s300"
+quiet "$ASSAY" train --config "$tmp/run.ini" --set train.tokens=1K --set model.vocab=448 --shards "$tmp/s" --out "$tmp/padded"
+rm "$tmp/padded/latest/manifest.json"
+ok "unless the head is padded" quiet "$ASSAY" eval --task documents --model "$tmp/padded/latest" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/padded.msgpack"
+ok "which is said" grep -q "known by its size only (400 ids, the model has 448)" "$tmp/err"
+ok "and so are shards of it" fails 2 "s300: $other" "$ASSAY" eval --task windows "${own[@]}" --shards "$tmp/s300" --out "$tmp/e/own4.msgpack"
 
 # ---- one that does not: its manifest names the vocabulary
 quiet "$ASSAY" vocab train --in "$tmp/d/test.jsonl" --size 300 --out "$tmp/v2.tiktoken"

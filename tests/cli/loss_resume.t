@@ -150,7 +150,7 @@ rm -f "$tmp"/e/*
 base=("${documents[@]}")
 sed 's/ the / a /' "$tmp/d/test.jsonl" > "$tmp/d2.jsonl"
 other "other texts under the same ids" "${documents[@]/"$tmp/d/test.jsonl"/"$tmp/d2.jsonl"}"
-quiet "$ASSAY" vocab train --in "$tmp/d/train.jsonl" --size 390 --out "$tmp/v2.tiktoken"
+quiet "$ASSAY" vocab train --in "$tmp/d/test.jsonl" --size 400 --out "$tmp/v2.tiktoken"
 cp -rL "$tmp/m1/latest" "$tmp/bare" # which does not say whose ids it reads
 rm "$tmp/bare/manifest.json"
 base=("${base[@]/"$tmp/m1"/"$tmp/bare"}")

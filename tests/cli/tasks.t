@@ -12,6 +12,7 @@ printf '[task]\ntitle = last\nprompt = {text|but_last_word}\nchoices = {text|las
 for i in $(seq 30); do
     echo "{\"query\": \"number $i is\", \"choices\": [\"odd\", \"even\"], \"gold\": $(((i + 1) % 2))}"
 done > "$tmp/data/rows.jsonl"
+cp "$tmp/data/rows.jsonl" "$tmp/data/rows2.jsonl"
 for i in $(seq 12); do echo "{\"text\": \"after $i comes $((i + 1))\"}"; done > "$tmp/data/text.jsonl"
 for i in $(seq 8); do
     echo "{\"key\": $i, \"prompt\": \"say $i\", \"instruction_id_list\": [\"punctuation:no_comma\", \"length_constraints:number_words\"]," \
@@ -40,7 +41,7 @@ followed=$("$ASSAY" cat "$tmp/runs/tiny/scores/ifeval.ifeval_inst.msgpack" | gre
 is "$("$ASSAY" cat "$tmp/runs/tiny/eval/ifeval.items.msgpack" | grep -c 'no_comma.*number_words')" 8 "the rows of a generate task keep their own constraints"
 ok "its answers have a score for each instruction ($followed of 16 followed)" awk "BEGIN {v = $(value ifeval_inst_strict); exit !(v > 0 && v < 1 && (v * 16 - $followed) ^ 2 < 1e-9)}"
 ok "more instructions than prompts are followed" awk "BEGIN {exit !($(value ifeval_prompt_strict) <= 0.125)}"
-printf 'include = tiny.ini\n[eval]\ntasks = copa=%s/data/rows.jsonl, copa=%s/data/text.jsonl\n' "$tmp" "$tmp" > "$tmp/files/twice.ini"
+printf 'include = tiny.ini\n[eval]\ntasks = copa=%s/data/rows.jsonl, copa=%s/data/rows2.jsonl\n' "$tmp" "$tmp" > "$tmp/files/twice.ini"
 go RUN=twice
 ok "one task twice is refused before anything runs" grep -q 'eval.tasks names copa twice' "$tmp/log"
 for bad in "capo=$tmp/data/rows.jsonl;task .capo.: neither a task file nor a task of the tool" "copa=$tmp/none.jsonl;the rows of copa, .*none.jsonl, are not there"; do
@@ -65,6 +66,26 @@ printf '[task]\nprompt = {query}\nchoices = {choices}\n' > "$tmp/data/open.ini"
 printf 'include = tiny.ini\n[eval]\ntasks = %s/data/open.ini=%s/data/rows.jsonl\n' "$tmp" "$tmp" > "$tmp/files/open.ini"
 go RUN=open
 ok "a task that says no right choice is refused before anything runs" sh -c "grep -q 'open.ini has no gold, so nothing of it can be scored' '$tmp/log' && ! test -e '$tmp/runs/open/pretrain'"
+# ---- what would be found only behind the training
+refused() { # words, SET
+    go RUN=early SET="$2"
+    grep -q "$1" "$tmp/log" && [ ! -e "$tmp/runs/early" ] || { sed 's/^/# /' "$tmp/log"; return 1; }
+}
+printf 'include = tiny.ini\n[train]\nbackend = cpu\n' > "$tmp/files/early.ini"
+ok "rows that lack the task's keys" refused 'doctor: eval.tasks: .*text.jsonl:1: choices: the row has no value' "eval.tasks=copa=$tmp/data/text.jsonl"
+ok "a precision that eval does not have here" refused 'doctor: eval.precision: .*fp16' eval.precision=fp16
+ok "or tf32" refused 'doctor: eval.precision: .*tf32' eval.precision=tf32
+ok "but weights may be read in bf16" quiet "$ASSAY" doctor --config "$tmp/files/early.ini" --set eval.precision=bf16
+ok "a model that is not there" refused "doctor: model.from: .*/none: No such" "model.from=$tmp/none"
+ok "a window that the model cannot have" refused "doctor: eval.window = 65 is more than .* has, a context of 64" "model.from=$tmp/runs/tiny/pretrain eval.window=65"
+ok "nor a stride" refused "doctor: eval.stride = 65 is more than .* has, a context of 64" "model.from=$tmp/runs/tiny/pretrain eval.stride=65"
+# ---- a model that brings its vocabulary
+"$ASSAY" export-model --model "$tmp/runs/tiny/pretrain/latest" --vocab "$tmp/runs/tiny/vocab.tiktoken" --out "$tmp/hf" > "$tmp/log" 2>&1
+printf '%s\n' 'include = tiny.ini' '[model]' "from = $tmp/hf" '[data]' 'docs = 150' > "$tmp/files/brought.ini"
+go RUN=brought
+is $? 0 "a run that starts at a checkpoint needs its name alone" || sed 's/^/# /' "$tmp/log"
+ok "and reads by its vocabulary" sh -c "test ! -e '$tmp/runs/brought/vocab.tiktoken' && grep -qx 'from = $tmp/hf/tokenizer.json' '$tmp/runs/brought/run.ini'"
+ok "without a doubt" sh -c "! grep -q 'by its size only' '$tmp/log'"
 touch "$tmp/data/rows.jsonl"
 before=$(sha256sum "$tmp/runs/tiny/eval/copa.msgpack.manifest.json")
 go RUN=tiny
