@@ -217,9 +217,14 @@ struct backend_prefers {
     int64_t logits;     /* logits at once, elements */
     int64_t vocab_pad;  /* the head's rows are padded with zeros to a multiple of this */
     int64_t reserve;    /* bytes of free memory that the backend's own scratch may take */
+    int64_t head_most;  /* the largest attention head; 0: any */
+    int64_t width_most; /* the widest model; 0: any */
 };
 /* By the backend's name; of the CPU for names that are not known. */
 const struct backend_prefers *backend_prefers(const char *name);
+/* Refuses (usage) a model that this backend's kernels do not take, known without opening it; of auto and
+ * names that are not known nothing is refused: gpt2_new() asks again. */
+int backend_takes(const char *name, int64_t width, int64_t heads, struct err *e);
 
 struct backend {
     const struct backend_ops *ops;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "trainer/cpu/cpu.h"
+#include "trainer/cuda/limits.h"
 #include "trainer/object.h"
 #include "trainer/ops.h"
 
@@ -25,7 +26,12 @@ static const struct registered {
      * its 50,257 become 50,304 (393 x 128, as llm.c pads them). */
     {"cuda",
      NULL,
-     {.eval_rows = 16384, .logits = 1 << 29, .vocab_pad = 128, .reserve = (int64_t)256 << 20}},
+     {.eval_rows = 16384,
+      .logits = 1 << 29,
+      .vocab_pad = 128,
+      .reserve = (int64_t)256 << 20,
+      .head_most = CUDA_HEAD_SIZE,
+      .width_most = CUDA_NORM_WIDTH}},
     /* Activations of more rows do not stay in the caches, and products gain nothing from more.
      * Gradients are summed in pieces of 128 rows whatever the micro-batch, so it decides no bit: one
      * sequence, or several short ones; more would make a small model's products a tenth faster. 2^23
@@ -42,6 +48,21 @@ const struct backend_prefers *backend_prefers(const char *name)
     while (i < REGISTERED - 1 && strcmp(registry[i].name, name) != 0)
         i++;
     return &registry[i].prefers; /* the last row is the CPU's */
+}
+
+int backend_takes(const char *name, int64_t width, int64_t heads, struct err *e)
+{
+    const struct backend_prefers *p = backend_prefers(name);
+    if (p->width_most && width > p->width_most)
+        return err_code(e, EXIT_USAGE, "model.width = %lld, on %s there may be %lld",
+                        (long long)width, name, (long long)p->width_most);
+    if (p->head_most && heads > 0 && width / heads > p->head_most)
+        return err_code(e, EXIT_USAGE,
+                        "model.heads = %lld of model.width = %lld: heads of %lld, on %s there may "
+                        "be %lld; take more heads",
+                        (long long)heads, (long long)width, (long long)(width / heads), name,
+                        (long long)p->head_most);
+    return 0;
 }
 
 void backend_fail(struct backend *b, const char *fmt, ...)

@@ -104,7 +104,7 @@ static int run(void *opt, struct arena *a, struct err *e)
     struct hardware h[MOST_MACHINES];
     struct plan_result p[MOST_MACHINES];
     struct plan_options po[MOST_MACHINES];
-    size_t n = o->hardware.n, fit = 0;
+    size_t n = o->hardware.n, fit = 0, refused = 0;
     if (n < 1 || n > MOST_MACHINES)
         return err_code(e, EXIT_USAGE, "--hardware takes 1 to %d files", MOST_MACHINES);
     if (n > 1 && !isnan(o->tokens_per_s))
@@ -126,6 +126,14 @@ static int run(void *opt, struct arena *a, struct err *e)
                                       .tokens_per_s = o->tokens_per_s,
                                       .reserve_gib = o->reserve_gib,
                                       .measured = {.utilisation = NAN}};
+        struct err why = {0};
+        if (n > 1 && plan_possible(&po[i], &why)) {
+            p[i] = (struct plan_result){.seconds = INFINITY, .money = INFINITY};
+            snprintf(p[i].refused, sizeof p[i].refused, "%.399s", why.msg);
+            *e = why;
+            refused++;
+            continue;
+        }
         if (plan_make(&p[i], &po[i], e))
             return -1;
         po[i].measured = plan_calibrate(m.v, m.n, &h[i], r.train.precision, p[i].parameters, a);
@@ -135,6 +143,8 @@ static int run(void *opt, struct arena *a, struct err *e)
         say_counted(&po[i], m.n);
         fit += p[i].micro_batch > 0;
     }
+    if (refused == n)
+        return -1;
     if (n == 1)
         plan_print(&p[0], &po[0], stdout);
     else

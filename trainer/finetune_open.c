@@ -31,7 +31,9 @@ int tuner_prepare(struct tuner *t, struct err *e)
 {
     if (t->o->seed >= 0)
         t->c.seed = t->o->seed;
-    if (gpt2_config_of(t->o->init, &t->model, &t->eos, e))
+    const char *backend = str_dup(&t->arena, t->o->run->train.backend);
+    if (gpt2_config_of(t->o->init, &t->model, &t->eos, e) ||
+        backend_takes(backend, t->model.width, t->model.heads, e))
         return -1;
     if (t->c.dropout >= 0)
         t->model.dropout = t->c.dropout;

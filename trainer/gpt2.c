@@ -155,7 +155,8 @@ struct gpt2 *gpt2_new(struct backend *b, const struct model_config *c, const str
     m->c = *c;
     m->use = gpt2_use_on(use, b->ops->name);
     const struct gpt2_use *u = &m->use;
-    if (params_make(&m->params, c, u->prefers->vocab_pad, &m->arena, e) || check_use(c, u, e) ||
+    if (backend_takes(b->ops->name, c->width, c->heads, e) ||
+        params_make(&m->params, c, u->prefers->vocab_pad, &m->arena, e) || check_use(c, u, e) ||
         gpt2_precision(b, u->precision, e) || check_weights(b, u, e) || check_fit(b, c, u, e))
         goto fail;
     m->width = c->width;

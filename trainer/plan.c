@@ -2,6 +2,7 @@
 #include "trainer/plan.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/field.h"
 #include "base/log.h"
@@ -13,10 +14,14 @@
 #define MOST_SEQUENCES 65536
 #define FLAT           0.35 /* of the peak, where nothing better is known */
 
-/* The backend whose buffers are planned: what the run asks for, or else a GPU's. */
+/* The backend whose buffers are planned: what the run asks for, or else the machine's, a GPU's where it
+ * does not say. */
 static const char *backend_of(const struct plan_options *o)
 {
-    return str_eqz(o->run->train.backend, "cpu") ? "cpu" : "cuda";
+    struct str wish = o->run->train.backend;
+    if (str_eqz(wish, "auto"))
+        wish = str_z(hardware_backends[o->hardware->backend]);
+    return str_eqz(wish, "cpu") ? "cpu" : "cuda";
 }
 
 /* One for each rank that the run asks for, else all of the machine. */
@@ -101,27 +106,27 @@ void plan_complain(const struct plan_result *p, const struct plan_options *o)
                  (long long)c->micro_batch, STR_ARG(h->name), (long long)fits);
 }
 
-/* What train would refuse on this machine. */
-static int possible(const struct plan_options *o, struct err *e)
+int plan_possible(const struct plan_options *o, struct err *e)
 {
     const struct train_config *c = &o->run->train;
     const struct hardware *h = o->hardware;
     if (train_config_check(c, e))
         return -1;
-    if (str_eqz(c->backend, "cpu") && c->precision != PRECISION_FP32)
+    bool told = !str_eqz(c->backend, "auto");
+    if (strcmp(backend_of(o), "cpu") == 0 && c->precision != PRECISION_FP32)
         return err_code(
             e, EXIT_USAGE,
-            "train.precision: precision %s: the cpu backend (train.backend) computes in "
-            "fp32 only",
-            precision_names[c->precision]);
-    if (!str_eqz(c->backend, "auto") && !hardware_is_of(h, c->backend))
+            "train.precision: precision %s: the cpu backend (%s%.*s) computes in fp32 only",
+            precision_names[c->precision], told ? "train.backend" : "hardware file ",
+            told ? 0 : (int)h->name.n, told ? "" : h->name.p);
+    if (told && !hardware_is_of(h, c->backend))
         return err_code(
             e, EXIT_USAGE,
             "hardware file %.*s is of %lld x %.*s (backend = %s), the run's train.backend "
             "is %.*s",
             STR_ARG(h->name), (long long)h->count, STR_ARG(h->device),
             hardware_backends[h->backend], STR_ARG(c->backend));
-    return 0;
+    return backend_takes(backend_of(o), o->run->model.width, o->run->model.heads, e);
 }
 
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e)
@@ -129,7 +134,7 @@ int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e
     const struct train_config *c = &o->run->train;
     const struct hardware *h = o->hardware;
     *p = (struct plan_result){.model = o->run->model, .devices = devices_used(o)};
-    if (possible(o, e))
+    if (plan_possible(o, e))
         return -1;
     if (p->model.from.n)
         return err_code(e, EXIT_USAGE, "model.from = %.*s: there is nothing to pre-train",
@@ -222,7 +227,7 @@ static void print_fits(const struct plan_result *p, const struct plan_options *o
         "machine               GiB  fp32, tf32           bf16, fp16\n");
     for (size_t i = 0; i < n; i++) {
         char fp32[40], bf16[40];
-        if (isnan(o[i].hardware->memory_gib))
+        if (isnan(o[i].hardware->memory_gib) || p[i].refused[0])
             continue;
         const int64_t(*f)[RECOMPUTES] = p[i].fits;
         snprintf(fp32, sizeof fp32, "%lld / %lld / %lld", (long long)f[0][0], (long long)f[0][1],
@@ -333,11 +338,14 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
 {
     char from[200], name[40], largest_text[40];
     bool done[64] = {false};
+    size_t first = 0;
+    while (first + 1 < n && p[first].refused[0])
+        first++;
     fprintf(to,
             "parameters %lld, tokens %lld, %lld steps of %lld sequences of %lld; memory in %s, "
             "%.1f GiB of a device kept back\n",
-            (long long)p->parameters, (long long)p->tokens, (long long)p->steps,
-            (long long)o->run->train.batch, (long long)p->model.context,
+            (long long)p[first].parameters, (long long)p[first].tokens, (long long)p[first].steps,
+            (long long)o->run->train.batch, (long long)p[first].model.context,
             precision_names[o->run->train.precision], o->reserve_gib);
     fprintf(to,
             "machine            largest micro-batch  micro  passes      tokens/s      hours     "
@@ -351,8 +359,12 @@ void plan_print_many(const struct plan_result *p, const struct plan_options *o, 
         done[at] = true;
         const struct plan_result *x = &p[at];
         const struct hardware *h = o[at].hardware;
-        rate_source(x, &o[at], from, sizeof from);
         snprintf(name, sizeof name, "%.*s", STR_ARG(h->name));
+        if (x->refused[0]) {
+            fprintf(to, "%-18s refused: %s\n", name, x->refused);
+            continue;
+        }
+        rate_source(x, &o[at], from, sizeof from);
         snprintf(largest_text, sizeof largest_text, "%lld / %lld / %lld", (long long)x->largest[0],
                  (long long)x->largest[1], (long long)x->largest[2]);
         if (!x->micro_batch) {

@@ -65,8 +65,11 @@ struct plan_result {
     double utilisation, tokens_per_s;
     struct roof roof;
     enum rate_from rate_from;
+    char refused[400]; /* of several machines: why the run is not for this one; "": it is */
 };
-/* Refuses (usage) what train refuses: a precision that the CPU lacks, devices of another backend. */
+/* Refuses (usage) what train refuses: a precision that the CPU lacks, devices of another backend, a
+ * model that the backend's kernels do not take. plan_make() asks this too. */
+int plan_possible(const struct plan_options *o, struct err *e);
 int plan_make(struct plan_result *p, const struct plan_options *o, struct err *e);
 /* Warns of what the run asks for and this machine cannot do. */
 void plan_complain(const struct plan_result *p, const struct plan_options *o);

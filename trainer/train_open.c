@@ -110,8 +110,9 @@ int train_prepare(struct trainer *t, struct err *e)
     if (t->model.from.n)
         return err_code(e, EXIT_USAGE, "model.from = %.*s: there is nothing to pre-train",
                         STR_ARG(t->model.from));
-    if (train_config_check(&t->c, e) || tokens_open(&t->tokens, t->o->shards, "train", e) ||
-        resolve_vocab(t, e))
+    if (train_config_check(&t->c, e) ||
+        backend_takes(str_dup(&t->arena, t->c.backend), t->model.width, t->model.heads, e) ||
+        tokens_open(&t->tokens, t->o->shards, "train", e) || resolve_vocab(t, e))
         return -1;
     int64_t tokens = train_tokens(&t->model, &t->c, e);
     if (tokens < 0)

@@ -73,6 +73,11 @@ train() { # backend, folder, options
     "$ASSAY" train --quiet --config "$tmp/run.ini" --shards "$tmp/shards" --out "$tmp/$out" --set "train.backend=$backend" "$@" \
         >"$tmp/out" 2>&1 || { sed 's/^/# /' "$tmp/out"; return 1; }
 }
+wide() { "$ASSAY" train --quiet --config "$tmp/run.ini" --shards "$1" --out "$tmp/wide" --set model.width=512 --set model.heads=1 --set "train.backend=$2" 2>"$tmp/err"; }
+wide "$tmp/none" cuda
+is "$? $(grep -c 'heads of 512, on cuda there may be 256; take more heads' "$tmp/err") $(ls -d "$tmp/wide" 2>/dev/null)" "2 1 " "heads that no kernel takes are refused before the shards are read" || cat "$tmp/err"
+wide "$tmp/shards" auto
+is "$? $(grep -c 'heads of 512, on cuda there may be 256; take more heads' "$tmp/err") $(ls -A "$tmp/wide" 2>/dev/null)" "2 1 " "with auto before anything is computed" || cat "$tmp/err"
 ASSAY_CUDA_TUNE=foo train cuda typo >/dev/null
 ok "a way of products that is not there is refused by name" grep -q 'ASSAY_CUDA_TUNE = foo: fused, separate or own' "$tmp/out"
 losses() { grep -o '"loss": *[0-9.]*' "$tmp/$1/metrics.jsonl" | grep -o '[0-9.]*$'; }

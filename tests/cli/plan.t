@@ -89,6 +89,21 @@ plan --hardware pipelines/hardware/8xa100-40.ini --set train.backend=cpu --set t
 is "$? $(grep -c 'hardware file 8xa100-40 is of 8 x A100 40GB SXM4 (backend = cuda), the run.s train.backend is cpu' "$tmp/err")" "2 1" "nor a run for the CPU on GPUs"
 plan --hardware pipelines/hardware/8xa100-40.ini --set train.precision=fp32 --set train.stochastic_rounding=true
 is $? 2 "nor options that do not go together"
+plan --hardware pipelines/hardware/8xa100-40.ini --set model.heads=2
+is "$? $(cat "$tmp/out") $(head -1 "$tmp/err")" "2  plan: model.heads = 2 of model.width = 768: heads of 384, on cuda there may be 256; take more heads" "nor heads that no kernel takes"
+plan --hardware pipelines/hardware/8xa100-40.ini --set model.heads=64 --set model.width=8192
+is "$? $(head -1 "$tmp/err")" "2 plan: model.width = 8192, on cuda there may be 6144" "nor rows"
+plan --hardware pipelines/hardware/8xa100-40.ini --set model.heads=3
+is $? 0 "heads of 256 are"
+sed -e 's/^backend.*/backend = cpu/' -e 's/^name.*/name = host/' pipelines/hardware/8xa100-40.ini > "$tmp/host.ini"
+plan --hardware "$tmp/host.ini" --set train.backend=auto --set train.precision=fp16
+is "$? $(head -1 "$tmp/err")" "2 plan: train.precision: precision fp16: the cpu backend (hardware file host) computes in fp32 only" "a hardware file of a CPU is planned as one"
+plan --hardware "$tmp/host.ini" --set train.backend=auto --set train.precision=fp32 --set model.heads=2
+is "$? $(grep -c 'in fp32 on cpu' "$tmp/out")" "0 1" "where such heads may be" || cat "$tmp/err"
+plan --hardware "$tmp/host.ini" pipelines/hardware/8xa100-40.ini --set train.backend=cuda
+is "$? $(grep -c '^8xa100-40 .* USD ' "$tmp/out") $(grep -c '^host  *refused: hardware file host is of .* (backend = cpu), the run.s train.backend is cuda' "$tmp/out") $(grep -c '^host' "$tmp/out")" "0 1 1 1" "of several machines one is refused, not the table"
+plan --hardware "$tmp/host.ini" "$tmp/host.ini" --set train.backend=cuda
+is "$? $(cat "$tmp/out")" "2 " "unless all are"
 "$ASSAY" plan --config pipelines/runs/demo-base-1.ini --set train.precision=bf16 --hardware pipelines/hardware/8xa100-40.ini --set train.backend=auto > "$tmp/out" 2>&1
 ok "small runs have hours and money with digits: $(sed -n 's/^\(time\|money\)  *\([0-9.]* [hU]\).*/\2/p' "$tmp/out" | tr '\n' ' ')" awk '/^time/ || /^money/ { n += $2 > 0 && $2 < 0.01 && $2 ~ /[1-9][0-9][0-9]$/ } END { exit n != 2 }' "$tmp/out"
 sed -e '/^price_source/d' -e '/^price_date/d' pipelines/hardware/8xa100-40.ini > "$tmp/unsourced.ini"

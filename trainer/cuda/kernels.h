@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "trainer/backend.h"
+#include "trainer/cuda/limits.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,7 +59,6 @@ struct cuda_norm {
     int64_t N, T, C;
     struct cuda_drop drop;
 };
-enum { CUDA_NORM_WIDTH = 12288 }; /* most columns of a row */
 cudaError_t cuda_norm_fwd(const struct cuda_norm *n, void *sum, void *y, float *mean, float *rstd,
                           const void *x, const void *r, const float *w, const float *bias,
                           float eps, cudaStream_t s);
@@ -101,7 +101,6 @@ struct cuda_attention {
     int heads;
     struct cuda_drop drop;
 };
-enum { CUDA_HEAD_SIZE = 256 }; /* the largest head */
 cudaError_t cuda_attention_fwd(const struct cuda_attention *a, void *y, float *lse, const void *qkv,
                                cudaStream_t s);
 /* delta: B heads T floats of scratch. */

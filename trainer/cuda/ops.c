@@ -117,9 +117,9 @@ static bool norm_of(struct backend *b, const char *op, struct cuda_norm *n, cons
         .drop = cuda_drop_of(drop),
     };
     n->T = x->ndim == 3 ? x->dim[1] : n->N;
-    if (n->C > CUDA_NORM_WIDTH / 2)
+    if (n->C > CUDA_NORM_WIDTH)
         backend_fail(b, "%s: rows of %lld columns, on cuda there may be %d", op, (long long)n->C,
-                     CUDA_NORM_WIDTH / 2);
+                     CUDA_NORM_WIDTH);
     return !b->failed;
 }
 
