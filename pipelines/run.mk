@@ -1,5 +1,6 @@
 # run.mk: runs as make stages. Included by the Makefile.
 #
+#   make run RUN=gpt2-163m HARDWARE=8xa100-40     (public sources go into data/, or DATA)
 #   make run RUN=novels DATA=folder [HARDWARE=8xa100-40] [SET="train.lr=1e-3 train.seed=2"]
 #   make compare RUNS="a b"           make demo [JUDGE=ollama:llama3 | JUDGE=local]
 #   make judge PANEL=p RUNS="a b" JUDGE=openai:gpt-5.5 [PANEL_OPTIONS="--rejudge all"]

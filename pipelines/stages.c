@@ -142,8 +142,8 @@ void stages_needs(struct maker *m, const char *manifest)
 
 /* ---- the stages, in the order of the data ------------------------------------------------------ */
 
-/* Fetches a known source into $(DATA): a folder NAME, or for a source of one file NAME.EXT. Gives its
- * path and its manifest. */
+/* Fetches a known source into $(DATA), or without one into a folder of its own: a folder NAME, or for a
+ * source of one file NAME.EXT. Gives its path and its manifest. */
 static int fetch_rule(struct maker *m, struct str name, int64_t files, const char **path,
                       const char **dep, struct err *e)
 {
@@ -155,17 +155,15 @@ static int fetch_rule(struct maker *m, struct str name, int64_t files, const cha
                         near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
     }
     if (source_count(s) > 1) {
-        *path = arena_printf(m->a, "$(DATA)/%s", z);
+        *path = arena_printf(m->a, "$(or $(DATA)," STAGES_FETCHED ")/%s", z);
         *dep = arena_printf(m->a, "%s/manifest.json", *path);
     } else {
         const char *ext = strrchr(path_base(source_path(s, 0, &sha, m->a)), '.');
-        *path = arena_printf(m->a, "$(DATA)/%s%s", z, ext ? ext : "");
+        *path = arena_printf(m->a, "$(or $(DATA)," STAGES_FETCHED ")/%s%s", z, ext ? ext : "");
         *dep = arena_printf(m->a, "%s.manifest.json", *path);
     }
-    m->needs_data = true;
     buf_printf(m->mk, "\nifndef FETCH_%s\nFETCH_%s := 1", z, z);
     stages_rule(m, *dep, "");
-    stages_guard(m);
     const char *limit = files > 0 ? arena_printf(m->a, " --files %lld", (long long)files) : "";
     stages_line(m, false, arena_printf(m->a, "fetch %s --out %s%s", z, *path, limit));
     buf_addz(m->mk, "endif\n");

@@ -15,6 +15,9 @@
 /* Sections of a run file, the units of stamps. */
 extern const char *const stage_sections[]; /* "data", "vocab", ..., NULL */
 
+/* Where sources are fetched when nobody said DATA=folder. */
+#define STAGES_FETCHED "data"
+
 struct stages_in {
     const char *name;   /* of the run */
     const char *stamps; /* folder of the stamp files */

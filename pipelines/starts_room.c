@@ -201,7 +201,8 @@ int room_here(const struct run *r, const char *data, const char *dir, struct are
               struct err *e)
 {
     struct room_plan plan;
-    int64_t fetch = data && *data ? room_to_fetch(r, data, a) : 0;
+    data = data && *data ? data : STAGES_FETCHED;
+    int64_t fetch = room_to_fetch(r, data, a);
     int64_t write = room_to_write(r, dir, &plan, a);
     const char *what = checkpoints_text(r, &plan, a);
     if (!fetch || !room_shared(data, dir, a))

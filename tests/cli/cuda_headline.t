@@ -27,6 +27,10 @@ go() {
     make run DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/runs" RUN=gpt2-163m HARDWARE=8xa100-40 \
         SET="data.shards=$tmp/shards data.instruct=$tmp/instruct.json vocab.from=$tmp/v.tiktoken train.backend=cuda $small" >"$tmp/log" 2>&1
 }
+# The line itself: what it fetches, where, and nothing that anybody would have to say first.
+env -u DATA make -n run RUN=gpt2-163m HARDWARE=8xa100-40 DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/line" >"$tmp/log" 2>&1
+is "$? $(grep -oE 'fetch .*' "$tmp/log" | sort | tr '\n' ';')" "0 fetch fineweb10B-gpt2 --out data/fineweb10B-gpt2 --files 34;fetch gpt2 --out data/gpt2;fetch instruction-data --out data/instruction-data.json;" "make run RUN=gpt2-163m HARDWARE=8xa100-40 fetches all that it needs"
+is "$(grep -c DATA= "$tmp/log") $(grep -oE 'assay (train|finetune|result) ' "$tmp/log" | tr -s '\n ' ' ')" "0 assay train assay finetune assay finetune assay finetune assay result " "and asks for no DATA"
 go
 if ! is $? 0 "make run RUN=gpt2-163m HARDWARE=8xa100-40: from shards to its result"; then
     tail -20 "$tmp/log" | sed 's/^/# /'

@@ -231,6 +231,12 @@ for f in pipelines/runs/*.ini; do
     is $? 0 "make -n run RUN=$name" || sed 's/^/# /' "$tmp/log" | tail -5
     ok "$name: it ends in a result" grep -q 'result --run' "$tmp/log"
 done
+# what a run fetches has a folder of its own where nobody says DATA
+for name in gpt2-124m gpt2-163m shakespeare; do
+    make -n run RUN="$name" DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/none" DATA= > "$tmp/log" 2>&1
+    is "$(grep -c 'say where with' "$tmp/log") $(grep -cE 'assay fetch [a-zA-Z0-9-]+ --out ' "$tmp/log")" "0 $(grep -cE 'assay fetch [a-zA-Z0-9-]+ --out data/' "$tmp/log")" "$name fetches into data/ and asks for no DATA"
+    ok "$name does fetch" grep -q 'assay fetch' "$tmp/log"
+done
 make run RUN=novels DEPS=0 BUILD="$BUILD" RUNS_DIR="$tmp/none" DATA= > "$tmp/log" 2>&1
 ok "a run without its data says so in one sentence" grep -q 'say where with DATA=folder' "$tmp/log"
 done_testing
