@@ -15,7 +15,9 @@ int starts_here(const struct run *r, const char **backend, struct err *e)
     arena_release(&a);
     if (rc)
         return err_wrap(e, "train.backend");
-    if (!r->model.from.n && gpt2_precision(&b, r->train.precision, e))
+    if (!r->model.from.n && backend_takes(b.ops->name, r->model.width, r->model.heads, e))
+        rc = -1;
+    else if (!r->model.from.n && gpt2_precision(&b, r->train.precision, e))
         rc = err_wrap(e, "train.precision");
     else if (gpt2_precision(&b, r->finetune.precision, e))
         rc = err_wrap(e, "finetune.precision");

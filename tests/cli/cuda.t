@@ -76,6 +76,8 @@ train() { # backend, folder, options
 wide() { "$ASSAY" train --quiet --config "$tmp/run.ini" --shards "$1" --out "$tmp/wide" --set model.width=512 --set model.heads=1 --set "train.backend=$2" 2>"$tmp/err"; }
 wide "$tmp/none" cuda
 is "$? $(grep -c 'heads of 512, on cuda there may be 256; take more heads' "$tmp/err") $(ls -d "$tmp/wide" 2>/dev/null)" "2 1 " "heads that no kernel takes are refused before the shards are read" || cat "$tmp/err"
+"$ASSAY" doctor --config "$tmp/run.ini" --set model.width=512 --set model.heads=1 --set train.backend=auto >"$tmp/doctor" 2>&1
+is "$? $(grep -c 'heads of 512, on cuda there may be 256' "$tmp/doctor")" "2 1" "doctor refuses them too" || cat "$tmp/doctor"
 wide "$tmp/shards" auto
 is "$? $(grep -c 'heads of 512, on cuda there may be 256; take more heads' "$tmp/err") $(ls -A "$tmp/wide" 2>/dev/null)" "2 1 " "with auto before anything is computed" || cat "$tmp/err"
 ASSAY_CUDA_TUNE=foo train cuda typo >/dev/null
