@@ -100,6 +100,13 @@ int loss_keep_open(struct loss_keep *k, const char *out, struct str identity,
         snprintf(rank, sizeof rank, ".%d", meet->rank);
     k->path = arena_printf(&k->arena, "%s.%s%s.journal", out, k->key, rank);
     k->journal = records_open(k->path, &row_schema, RECORD_APPEND, e);
+    if (!k->journal && !*rank && file_exists(k->path)) {
+        struct err why = *e;
+        return err_code(e, why.code,
+                        "%s. It is what a run that was stopped has left: delete it, and what it "
+                        "would have held is computed again",
+                        why.msg);
+    }
     if (!k->journal && !*rank)
         return -1;
     if (!k->journal) { /* on another machine the folder may not be there */
@@ -112,9 +119,10 @@ int loss_keep_open(struct loss_keep *k, const char *out, struct str identity,
     if (k->kept)
         log_info("%lld sequences are there from a run before this one", (long long)k->kept);
     if (others)
-        log_info("%lld journals of %s are of another model, text or option and not read: delete "
-                 "them if they are not wanted",
-                 (long long)others, out);
+        log_info("%lld journal%s of %s %s of another model, text or option and not read: delete "
+                 "%s if not wanted",
+                 (long long)others, others > 1 ? "s" : "", out, others > 1 ? "are" : "is",
+                 others > 1 ? "them" : "it");
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "formats/checkpoint.h"
 #include "formats/choice.h"
 #include "formats/manifest.h"
+#include "formats/record.h"
 
 static void share(struct stage *st, const char *name, double sum, int64_t n)
 {
@@ -295,7 +296,8 @@ int eval_choice(const struct eval_job *j, FILE *to, struct arena *a, struct err 
         rc = leave_items(j, &t, e);
         eval_line_again(j->out, to);
     } else {
-        rc = stage_start(&st, e) || work(j, &st, spec, &t, to, e) ? -1 : 0;
+        rc = record_spare(j->out, e) || stage_start(&st, e) || work(j, &st, spec, &t, to, e) ? -1
+                                                                                             : 0;
     }
     rc = rc ? rc : check_invalid(j, &t, a, e);
 out:

@@ -8,6 +8,7 @@
 #include "eval/tasks.h"
 #include "formats/checkpoint.h"
 #include "formats/manifest.h"
+#include "formats/record.h"
 #include "formats/task.h"
 
 /* Of what is asked, so that two runs over the same items share it wherever the file lies. */
@@ -224,7 +225,8 @@ int eval_instruct(const struct eval_job *j, FILE *to, struct arena *a, struct er
         rc = leave_items(j, j->task_file ? &task : NULL, e);
         eval_line_again(j->out, to);
     } else {
-        rc = stage_start(&st, e) || work(j, &st, spec, &t, j->task_file ? &task : NULL, to, a, e)
+        rc = record_spare(j->out, e) || stage_start(&st, e) ||
+                     work(j, &st, spec, &t, j->task_file ? &task : NULL, to, a, e)
                  ? -1
                  : 0;
     }

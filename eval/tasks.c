@@ -227,10 +227,10 @@ static int may_begin(const struct eval_job *j, struct stage *st, struct err *e)
         int fresh;
     } mine = {0}, first;
     if (!j->meet)
-        return stage_fresh(st) ? 0 : stage_start(st, e) ? -1 : 1;
+        return stage_fresh(st) ? 0 : record_spare(st->out, e) || stage_start(st, e) ? -1 : 1;
     sha256_hex(buf_str(&st->key_text), mine.asked);
     mine.fresh = writes(j) && stage_fresh(st);
-    if (writes(j) && !mine.fresh && stage_start(st, e))
+    if (writes(j) && !mine.fresh && (record_spare(st->out, e) || stage_start(st, e)))
         return -1;
     first = mine;
     if (rendezvous_share(j->meet, 0, &first, sizeof first, e))

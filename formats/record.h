@@ -53,6 +53,9 @@ void records_abort(struct records *r);        /* WRITE: no file appears. NULL is
 bool records_torn(const struct records *r);   /* a torn tail was dropped */
 int records_version(const struct records *r); /* schema version in the file */
 
+/* Refuses a path where somebody's file lies that is no record file: a new one would take its place. */
+int record_spare(const char *path, struct err *e);
+
 /* Name of the schema that a record file holds, for `assay cat`. */
 int records_peek(const char *path, char name[65], int *version, struct err *e);
 

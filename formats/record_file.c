@@ -4,9 +4,11 @@
  * record (length, map, checksum) lies behind it; else its length was damaged and dropping the rest
  * would lose records in silence.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -367,6 +369,23 @@ bool records_torn(const struct records *r)
 int records_version(const struct records *r)
 {
     return r->version;
+}
+
+int record_spare(const char *path, struct err *e)
+{
+    char head[sizeof MAGIC - 1];
+    struct stat st;
+    int fd = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t n = fd < 0 ? 0 : read(fd, head, sizeof head);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0 ||
+        memcmp(head, MAGIC, (size_t)n) == 0) /* none, empty, or a record file's beginning */
+        return 0;
+    return err_code(e, EXIT_USAGE,
+                    "%s is there and not a record file of this tool: take another --out, or remove "
+                    "it",
+                    path);
 }
 
 int records_peek(const char *path, char name[MAX_NAME + 1], int *version, struct err *e)

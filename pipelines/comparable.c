@@ -50,11 +50,14 @@ static struct str stated(const struct metric *m, struct str key)
     return (struct str){0};
 }
 
-/* A hash is long and says nothing: its start is enough. */
-static struct str shown(struct str v)
+/* What m states, for people. A hash is long and says nothing: its start is enough. Where assay measures
+ * in fp32 it states no precision. */
+static struct str shown(const struct metric *m, struct str key, struct str v, struct str other)
 {
     if (v.n == 0)
-        return STR_LIT("nothing");
+        return m->ids.n && str_eqz(key, "precision") && !str_eqz(other, "fp32")
+                   ? STR_LIT("fp32")
+                   : STR_LIT("nothing");
     if (v.n == 64)
         v.n = 12;
     return v;
@@ -69,10 +72,9 @@ const char *comparable_refusal(const struct metric *a, const struct metric *b, s
             struct str rest = x->identity.v[i], key = str_cut(&rest, '=');
             struct str va = stated(a, key), vb = stated(b, key);
             if (!str_eq(va, vb)) {
-                va = shown(va);
-                vb = shown(vb);
+                struct str sa = shown(a, key, va, vb), sb = shown(b, key, vb, va);
                 return arena_printf(ar, "%.*s differs: %.*s against %.*s", STR_ARG(key),
-                                    STR_ARG(va), STR_ARG(vb));
+                                    STR_ARG(sa), STR_ARG(sb));
             }
         }
     }

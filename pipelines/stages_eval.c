@@ -112,8 +112,11 @@ static int task_there(const struct maker *m, struct str task, struct str rows, s
                         "taken",
                         m->in->name, t.path);
     if (!memchr(rows.p, '$', rows.n) && !file_exists(str_dup(m->a, rows)))
-        return err_code(e, EXIT_USAGE, "run %s: eval.tasks: the rows of %.*s, %.*s, are not there",
-                        m->in->name, STR_ARG(task), STR_ARG(rows));
+        return err_code(
+            e, EXIT_USAGE,
+            "run %s: eval.tasks: the rows of %.*s, %.*s, are not there; a path behind $DATA is "
+            "written with it in the run file, and DATA=folder says where that is",
+            m->in->name, STR_ARG(task), STR_ARG(rows));
     return 0;
 }
 

@@ -114,7 +114,8 @@ static int work(struct stage *st, const struct scorer *s, const struct options *
         stage_fact(st, "report", s->report(s, &items, &responses, &note, a));
     if (note.n)
         stage_fact(st, "note", json_of_str(note));
-    if (stage_start(st, e) || save(out, v, items.n, e) || stage_output(st, out, e))
+    if (record_spare(out, e) || stage_start(st, e) || save(out, v, items.n, e) ||
+        stage_output(st, out, e))
         goto out;
     facts(st, s, &n, items.n, note);
     rc = stage_end(st, e);

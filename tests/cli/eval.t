@@ -313,6 +313,12 @@ ok "shards of another vocabulary" fails 1 'has ids below 500' "$ASSAY" eval --ta
 printf '%s\n' '{"text": ""}' '{"text": ""}' > "$tmp/blank.jsonl"
 ok "empty texts only" fails 1 'blank.jsonl holds empty texts only' "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/blank.jsonl" --out "$tmp/e/x.msgpack"
 ok "have no loss and no manifest" [ ! -e "$tmp/e/x.msgpack.manifest.json" ]
+echo "a letter" > "$tmp/e/letter.txt"
+ok "somebody's file is not written over" fails 2 "letter.txt is there and not a record file of this tool: take another --out" "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/d/test.jsonl" --out "$tmp/e/letter.txt"
+ok "nor by windows" fails 2 "letter.txt is there and not a record file" "$ASSAY" eval --task windows "${run[@]}" --shards "$tmp/s" --out "$tmp/e/letter.txt"
+ok "nor by answers" fails 2 "letter.txt is there and not a record file" "${instruct[@]}" --out "$tmp/e/letter.txt"
+is "$(cat "$tmp/e/letter.txt"; ls "$tmp/e" | grep -c letter)" "a letter
+1" "and nothing lies beside it"
 echo '{"text": "The home of"}' >> "$tmp/blank.jsonl"
 ok "beside others they count as documents" quiet "$ASSAY" eval --task documents "${run[@]}" --vocab "$tmp/v.tiktoken" --items "$tmp/blank.jsonl" --out "$tmp/e/blank.msgpack"
 ok "of which only the end is predicted" grep -q 'bits_end [0-9.]*; 3 documents, ' "$tmp/out"

@@ -44,7 +44,7 @@ ok "more instructions than prompts are followed" awk "BEGIN {exit !($(value ifev
 printf 'include = tiny.ini\n[eval]\ntasks = copa=%s/data/rows.jsonl, copa=%s/data/rows2.jsonl\n' "$tmp" "$tmp" > "$tmp/files/twice.ini"
 go RUN=twice
 ok "one task twice is refused before anything runs" grep -q 'eval.tasks names copa twice' "$tmp/log"
-for bad in "capo=$tmp/data/rows.jsonl;task .capo.: neither a task file nor a task of the tool" "copa=$tmp/none.jsonl;the rows of copa, .*none.jsonl, are not there"; do
+for bad in "capo=$tmp/data/rows.jsonl;task .capo.: neither a task file nor a task of the tool" "copa=$tmp/none.jsonl;the rows of copa, .*none.jsonl, are not there; a path behind .DATA is written with it"; do
     printf 'include = tiny.ini\n[eval]\ntasks = %s\n' "${bad%%;*}" > "$tmp/files/typo.ini"
     go RUN=typo
     ok "before anything runs it says: ${bad#*;}" grep -q "${bad#*;}" "$tmp/log"

@@ -335,6 +335,15 @@ static void comparability(void)
     bare.identity = (struct strs){vocab, 3};
     bare.ids = (struct strs){vocab, 1};
     CHECK(!comparable_refusal(&bare, &bare, &arena), "bits per byte need no common vocabulary");
+    struct metric in_fp32 = bare, other = bare;
+    struct str lower[] = {{"documents=a", 11}, {"rule=b", 6}, STR_LIT("precision=bf16 weights")};
+    in_fp32.identity.n = 2;
+    other.identity.v = lower;
+    CHECK_STR(comparable_refusal(&other, &in_fp32, &arena),
+              "precision differs: bf16 weights against fp32", "no stated precision is fp32");
+    in_fp32.ids.n = 0;
+    CHECK_STR(comparable_refusal(&other, &in_fp32, &arena),
+              "precision differs: bf16 weights against nothing", "unless it was published");
 }
 
 /* Right-or-wrong items: McNemar; the same items in another unit: one test, not two. */

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "eval/export.h"
 #include "tests/tap.h"
 #include "trainer/checkpoint_io.h"
@@ -180,6 +181,7 @@ int main(int argc, char **argv)
 {
     struct arena a = {0};
     struct err e = {0};
+    log_open("test", LOG_WARN); /* the folders do not say which vocabulary they were trained with */
     if (argc == 3 && strcmp(argv[1], "--keep") == 0) {
         int rc = 0;
         for (int i = 0; i < 2 && !rc; i++)
