@@ -274,6 +274,11 @@ const char *checkpoint_resolve(struct arena *a, const char *dir, struct err *e)
     else if (!file_is_dir(dir))
         err_set(e, "%s: is a file, want a checkpoint folder or a model file of llm.c", dir);
     else
-        err_set(e, "%s: no checkpoint in it: neither config.json nor latest/config.json", dir);
+        err_set(
+            e, "%s: no checkpoint in it: neither config.json nor latest/config.json%s", dir,
+            file_is_dir(path_join(a, dir, ".replaced/latest"))
+                ? "; a run that was ended before its own put the one before into .replaced: run "
+                  "either again, and its checkpoint is there"
+                : "");
     return NULL;
 }

@@ -74,6 +74,13 @@ is "$(says | sed 's/torch:[a-z]*/torch:any/')" "device:ok primitives:ok ops:ok t
     "every part is in its report, and what could not be done is skipped by name"
 grep -E 'skipped' "$tmp/table" | sed 's/^/# /'
 ok "with its figures" python3 -c 'import json, sys; f = json.load(open(sys.argv[1]))["figures"]; assert f["train_tokens_per_s"] > 0 and f["train_mfu"] is None and f["op_checks"] > 50, f' "$tmp/out/gpu-check.json"
+mkdir "$tmp/bin"
+for f in $(compgen -c | sort -u); do
+    f=$(type -P "$f") && [[ ${f##*/} != python* ]] && ln -sf "$f" "$tmp/bin/"
+done
+PATH=$tmp/bin PARTS="device train generate torch" check
+is "$? $(says)" "0 device:ok train:ok generate:ok torch:skipped" "without Python all but PyTorch is done" || sed 's/^/# /' "$tmp/table"
+ok "which is named" grep -q '^torch .*python3 is not here' "$tmp/table"
 mkdir "$tmp/wrong"
 head -c 100 /dev/zero >"$tmp/wrong/words"
 EMULATED=1 CHECK_WORDS=$tmp/wrong/words PARTS="device primitives" CHECK_PRIMITIVES=$ASSAY_LIBDIR/primitives OUT=$tmp/out bash "$box/tests/gpu/check.sh" >"$tmp/table" 2>&1

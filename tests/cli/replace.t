@@ -61,6 +61,9 @@ wait $pid 2>/dev/null
 
 [ -d here/.replaced ]
 result $? "kill -9 in the new run leaves the old one aside"
+"$ASSAY" sample --model here --prompt-ids 1 --ids 2>err.txt
+is $? 1 "who asks for the folder's model meanwhile finds none"
+has err.txt "here: no checkpoint in it: .*put the one before into .replaced: run either again" "and hears where it is"
 train here --set train.lr=3e-2 --set train.max_hours=0.000001 2>err.txt
 is $? 4 "a third run, interrupted with a checkpoint"
 [ -e here/latest/state.msgpack ] && [ -d here/.replaced ]

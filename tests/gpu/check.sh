@@ -63,20 +63,25 @@ else
     layers=12 heads=12 width=768 context=1024 vocab=50257 batch=32 steps=200 rate=6e-4 data=4000000 every=0 PRECISION=${PRECISION:-bf16}
 fi
 export ASSAY_BACKEND=cuda
-# A made shard: mostly predictable, so that a loss falls.
+# A made shard: mostly predictable, so that a loss falls. Text of octal escapes, which printf makes bytes of.
 shard() { # FILE COUNT VOCAB SEED
-    python3 - "$@" <<'PY'
-import array, random, struct, sys
-path, n, vocab, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-r = random.Random(seed)
-x, out = 0, array.array("H")
-for _ in range(n):
-    x = (x * 5 + 1 + (7 if r.random() < 0.2 else 0)) % min(vocab, 4096)
-    out.append(x)
-with open(path, "wb") as f:
-    f.write(struct.pack("<4i", 20240520, 1, n, 0) + bytes(1024 - 16))
-    f.write(out.tobytes())
-PY
+    printf %b "$(awk -v n="$2" -v vocab="$3" -v seed="$4" 'BEGIN {
+        srand(seed)
+        vocab = vocab < 4096 ? vocab : 4096
+        for (x = 0; x < 256; x++) byte[x] = sprintf("\\0%03o", x)
+        head[0] = 20240520; head[1] = 1; head[2] = n; head[3] = 0
+        for (k = 0; k < 4; k++)
+            for (b = 0; b < 4; b++) { out = out byte[head[k] % 256]; head[k] = int(head[k] / 256) }
+        for (k = 16; k < 1024; k++) out = out byte[0]
+        for (x = 0; x < vocab; x++) word[x] = byte[x % 256] byte[int(x / 256)]
+        x = 0
+        for (k = 1; k <= n; k++) {
+            x = (x * 5 + 1 + (rand() < 0.2 ? 7 : 0)) % vocab
+            out = out word[x]
+            if (k % 512 == 0) { printf "%s", out; out = "" }
+        }
+        printf "%s", out
+    }')" >"$1" && [ "$(wc -c <"$1")" = $((1024 + 2 * $2)) ]
 }
 config() { # FILE layers heads width context vocab batch steps checkpoint_every
     cat >"$1" <<INI
@@ -143,7 +148,7 @@ part_ops() {
 
 part_train() {
     mkdir -p "$tmp/shards"
-    shard "$tmp/shards/made_train_000000.bin" $data $vocab 1 || { row train failed 0 "no shard could be made: python3"; return; }
+    shard "$tmp/shards/made_train_000000.bin" $data $vocab 1 || { row train failed 0 "no shard could be written to $tmp"; return; }
     config "$tmp/big.ini" $layers $heads $width $context $vocab $batch $steps $every
     within 100 "$ASSAY" train --quiet --config "$tmp/big.ini" --shards "$tmp/shards" --out "$tmp/big"
     local rc=$? first last rate mfu
@@ -171,6 +176,7 @@ part_train() {
 
 part_torch() {
     [ -f "$tmp/shards/made_train_000000.bin" ] || { skip torch "the training before it made no data"; return; }
+    command -v python3 >/dev/null || { skip torch "python3 is not here"; return; }
     local on=cuda more='' rc peak flops
     [ -z "$EMULATED" ] || on=cpu more=--no-compile
     within 110 python3 "$here/tests/gpu/torch_gpt2.py" "$tmp/shards/made_train_000000.bin" --layers $layers --heads $heads \
