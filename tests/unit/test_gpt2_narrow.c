@@ -42,8 +42,8 @@ static int64_t pages_in(const void *p, size_t n, int64_t *all)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
               from = ((uintptr_t)p + page - 1) / page * page;
-    size_t count = ((uintptr_t)p + n - from) / page;
-    unsigned char *in = malloc(count);
+    size_t count = (uintptr_t)p + n > from ? ((uintptr_t)p + n - from) / page : 0;
+    unsigned char *in = malloc(count + 1);
     int64_t have = 0;
     *all = (int64_t)count;
     if (mincore((void *)from, count * page, in) == 0)
