@@ -7,36 +7,38 @@
 #include "pipelines/stages.h"
 #include "scoring/scorer.h"
 
-static int collect_loss(struct collector *c, struct metrics *m, const char *task, struct err *e)
+/* 1: the evaluation called name is there, *path, and its seconds are counted; 0: it is missing, which
+ * is noted. */
+static int collect_eval(struct collector *c, const char *name, const char **path, struct err *e)
 {
-    const char *path = collect_path(c, arena_printf(c->a, "eval/%s.msgpack", task));
-    if (!file_exists(path) || collect_stale(c, path)) {
-        collect_missing(c, arena_printf(c->a, "eval/%s", task));
+    *path = collect_path(c, arena_printf(c->a, "eval/%s.msgpack", name));
+    if (!file_exists(*path) || collect_stale(c, *path)) {
+        collect_missing(c, arena_printf(c->a, "eval/%s", name));
         return 0;
     }
-    struct json *man = collect_manifest(c, path, e);
+    struct json *man = collect_manifest(c, *path, e);
     if (!man)
         return -1;
     c->eval_seconds += collect_fact(man, "seconds");
     json_free(man);
-    return metrics_add_loss(m, task, path, e);
+    return 1;
+}
+
+static int collect_loss(struct collector *c, struct metrics *m, const char *task, struct err *e)
+{
+    const char *path;
+    int rc = collect_eval(c, task, &path, e);
+    return rc > 0 ? metrics_add_loss(m, task, path, e) : rc;
 }
 
 static int collect_choice(struct collector *c, struct metrics *m, struct str entry, struct err *e)
 {
-    const char *name = stages_task_name(str_cut(&entry, '='), c->a);
-    const char *path = collect_path(c, arena_printf(c->a, "eval/%s.msgpack", name));
-    if (!file_exists(path) || collect_stale(c, path)) {
-        collect_missing(c, arena_printf(c->a, "eval/%s", name));
-        return 0;
-    }
-    struct json *man = collect_manifest(c, path, e);
-    if (!man)
-        return -1;
-    c->eval_seconds += collect_fact(man, "seconds");
-    json_free(man);
-    return metrics_add_choice(
-        m, name, path, collect_path(c, arena_printf(c->a, "eval/%s.items.msgpack", name)), e);
+    const char *name = stages_task_name(str_cut(&entry, '='), c->a), *path;
+    int rc = collect_eval(c, name, &path, e);
+    return rc > 0 ? metrics_add_choice(
+                        m, name, path,
+                        collect_path(c, arena_printf(c->a, "eval/%s.items.msgpack", name)), e)
+                  : rc;
 }
 
 /* Scores of one kind over the fine-tuning seeds: scores/NAME-SEED.msgpack, or for a judge the folder
